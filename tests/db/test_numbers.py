@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -17,8 +16,8 @@ from db.bound import translated
 from db.errors import DatabaseError, ServerTrouble, Unavailable
 from db.migrate import migrate
 from db.pool import Database, PoolOptions, open_database
-from scripts.servers.postgres import embedded_bin_dir
 from tests.pair import Pair
+from tests.programs import program
 from tests.waiting import until
 
 _MARGIN = 1_000_000
@@ -90,15 +89,16 @@ def other_database(url: str, suffix: str) -> Iterator[str]:
         asyncio.run(run(url, f"DROP DATABASE {name} WITH (FORCE)"))
 
 
-def program(name: str, *arguments: object) -> str:
-    """What a program of PostgreSQL prints."""
-    command = [str(embedded_bin_dir() / name), *map(str, arguments)]
-    return subprocess.run(command, check=True, timeout=120, capture_output=True, text=True).stdout
+@pytest.fixture
+def moved_to(database_url_both: str) -> Iterator[str]:
+    """The URL of an empty database, once on each PostgreSQL."""
+    with other_database(database_url_both, "moved") as url:
+        yield url
 
 
 @pytest.fixture
-def moved_to(database_url: str) -> Iterator[str]:
-    """The URL of an empty database."""
+def moved_to18(database_url: str) -> Iterator[str]:
+    """The URL of an empty database on PostgreSQL 18."""
     with other_database(database_url, "moved") as url:
         yield url
 
@@ -106,12 +106,12 @@ def moved_to(database_url: str) -> Iterator[str]:
 def copy_without_sequences(url: str, to: str, folder: Path) -> None:
     """Copy the schema and all rows. The sequences stay where a schema begins."""
     dump = folder / "copy.dump"
-    program("pg_dump", "--format=custom", f"--file={dump}", url)
+    program(url, "pg_dump", "--format=custom", f"--file={dump}", url)
     contents = folder / "contents"
     contents.write_text(
-        "\n".join(line for line in program("pg_restore", "-l", dump).splitlines() if "SEQUENCE SET" not in line)
+        "\n".join(line for line in program(to, "pg_restore", "-l", dump).splitlines() if "SEQUENCE SET" not in line)
     )
-    program("pg_restore", "--exit-on-error", f"--use-list={contents}", f"--dbname={to}", dump)
+    program(to, "pg_restore", "--exit-on-error", f"--use-list={contents}", f"--dbname={to}", dump)
 
 
 _RETENTION = """
@@ -124,15 +124,15 @@ DELETE FROM hookwire.outbox; DELETE FROM hookwire.events WHERE id < (SELECT max(
 
 @pytest.mark.parametrize("removed", ["SELECT", _RETENTION], ids=["all rows", "after retention"])
 async def test_after_a_copy_without_sequences_no_number_comes_again(
-    database_url: str, moved_to: str, tmp_path: Path, removed: str
+    database_url_both: str, moved_to: str, tmp_path: Path, removed: str
 ) -> None:
     """GB-05: publishing failed, or ids came again from 1 on once retention had removed their rows."""
-    await run(database_url, _USE)
-    async with started(database_url) as database:
+    await run(database_url_both, _USE)
+    async with started(database_url_both) as database:
         await database.fetchval("event.ensure_partitions")
-    before = await last_values(database_url)
-    await run(database_url, removed)
-    await asyncio.to_thread(copy_without_sequences, database_url, moved_to, tmp_path)
+    before = await last_values(database_url_both)
+    await run(database_url_both, removed)
+    await asyncio.to_thread(copy_without_sequences, database_url_both, moved_to, tmp_path)
     async with started(moved_to) as database:
         number = await publish(database)
     assert number > before["event_id"]
@@ -141,19 +141,19 @@ async def test_after_a_copy_without_sequences_no_number_comes_again(
 
 
 @pytest.mark.slow
-async def test_after_a_move_by_logical_replication_no_number_comes_again(pair: Pair, moved_to: str) -> None:
+async def test_after_a_move_by_logical_replication_no_number_comes_again(pair: Pair, moved_to18: str) -> None:
     """GB-05: replication copies no sequences."""
     await run(pair.primary.url, "ALTER SYSTEM SET wal_level = logical")
     await asyncio.to_thread(pair.primary.restart)
     await migrate(pair.primary.url)
     await run(pair.primary.url, _USE)
-    schema = await asyncio.to_thread(program, "pg_dump", "--schema-only", pair.primary.url)
-    await run(moved_to, re.sub(r"(?m)^\\.*$", "", schema))
+    schema = await asyncio.to_thread(program, moved_to18, "pg_dump", "--schema-only", pair.primary.url)
+    await run(moved_to18, re.sub(r"(?m)^\\.*$", "", schema))
     await run(pair.primary.url, "CREATE PUBLICATION moving FOR TABLES IN SCHEMA hookwire")
-    await run(moved_to, f"CREATE SUBSCRIPTION moving CONNECTION '{pair.primary.url}' PUBLICATION moving")
-    await until(lambda: is_copied(moved_to))
-    await run(moved_to, "DROP SUBSCRIPTION moving")
-    async with started(moved_to) as database:
+    await run(moved_to18, f"CREATE SUBSCRIPTION moving CONNECTION '{pair.primary.url}' PUBLICATION moving")
+    await until(lambda: is_copied(moved_to18))
+    await run(moved_to18, "DROP SUBSCRIPTION moving")
+    async with started(moved_to18) as database:
         number = await publish(database)
     assert number > 5
 
@@ -164,17 +164,18 @@ async def is_copied(url: str) -> bool:
 
 
 async def test_after_the_restore_of_a_dump_ids_are_beyond_what_was_published_since(
-    database_url: str, moved_to: str, tmp_path: Path
+    database_url_both: str, moved_to: str, tmp_path: Path
 ) -> None:
     """GS-09: ids came again that events had after the dump."""
-    async with started(database_url) as database:
+    url = database_url_both
+    async with started(url) as database:
         await publish(database)
     dump = tmp_path / "yesterday.dump"
-    await asyncio.to_thread(program, "pg_dump", "--format=custom", f"--file={dump}", database_url)
-    await run(database_url, _USE)
-    since = await last_values(database_url)
+    await asyncio.to_thread(program, url, "pg_dump", "--format=custom", f"--file={dump}", url)
+    await run(url, _USE)
+    since = await last_values(url)
     await run(moved_to, "SELECT")
-    await asyncio.to_thread(program, "pg_restore", "--exit-on-error", f"--dbname={moved_to}", dump)
+    await asyncio.to_thread(program, moved_to, "pg_restore", "--exit-on-error", f"--dbname={moved_to}", dump)
     await run(moved_to, "DELETE FROM hookwire.outbox; DELETE FROM hookwire.events")
     with capture_logs() as lines:
         async with started(moved_to) as database:

@@ -22,7 +22,8 @@ from scripts.servers.kafka import KafkaServer
 from tests.faults.harness import CALM, Kafka, open_harness
 from tests.faults.test_restored import backup, restored
 
-RESTORES = 20
+EACH = [pytest.param("database_url", 20, id="postgres18"), pytest.param("database_url15", 5, id="postgres15")]
+"""How many restores, on each PostgreSQL."""
 
 
 async def compared(
@@ -82,26 +83,27 @@ def command(database_url: str, broker: Kafka) -> subprocess.CompletedProcess[str
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize(("database_url_both", "restores"), EACH, indirect=["database_url_both"])
 async def test_after_twenty_random_restores_the_report_equals_the_witness(
-    database_url: str, kafka: KafkaServer, tmp_path: Path, seed: int
+    database_url_both: str, restores: int, kafka: KafkaServer, tmp_path: Path, seed: int
 ) -> None:
     """HA-24, GS-09"""
     broker, chance = Kafka(kafka.bootstrap), random.Random(seed)
-    async with open_harness(database_url, tmp_path, seed, broker, processes=1, **CALM) as harness:
+    async with open_harness(database_url_both, tmp_path, seed, broker, processes=1, **CALM) as harness:
         files = []
         async with harness.scenario.load():
-            for number in range(RESTORES):
+            for number in range(restores):
                 await harness.accepts(chance.randint(1, 60))
                 folder = tmp_path / str(number)
                 folder.mkdir()
-                files.append(await asyncio.to_thread(backup, database_url, folder))
+                files.append(await asyncio.to_thread(backup, database_url_both, folder))
             await harness.accepts(30)
         await harness.scenario.quiet(60)
         await broker.read(tmp_path)
         sent = {one.event_id for one in read_arrivals(tmp_path / "arrivals-kafka.jsonl") if one.event_id}
         found, expected = [], []
         for file in files:
-            async with restored(file, database_url) as url:
+            async with restored(file, database_url_both) as url:
                 sql = await asyncpg.connect(url)
                 known = {row["id"] for row in await sql.fetch("SELECT id FROM hookwire.events")}
                 owed = {row["id"] for row in await sql.fetch("SELECT id FROM hookwire.outbox WHERE sink = 'kafka'")}

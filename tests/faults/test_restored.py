@@ -20,8 +20,8 @@ from app.chaos.child import Child
 from app.chaos.client import ChaosClient, ClientAnswer
 from app.chaos.scenario import scenario_settings
 from scripts.servers.kafka import KafkaServer
-from scripts.servers.postgres import embedded_bin_dir
 from tests.faults.harness import CALM, CLEAN, Kafka, open_harness
+from tests.programs import program
 from tests.relay.kafka.kafka_topic import read_committed
 from tests.waiting import until
 
@@ -31,8 +31,7 @@ TOPIC = "restored.events"
 def backup(database_url: str, folder: Path) -> Path:
     """What pg_dump makes of it while it is in use."""
     file = folder / "backup.dump"
-    pg_dump = [embedded_bin_dir() / "pg_dump", "--format=custom", f"--file={file}", database_url]
-    subprocess.run(pg_dump, check=True, timeout=120)
+    program(database_url, "pg_dump", "--format=custom", f"--file={file}", database_url)
     return file
 
 
@@ -44,8 +43,7 @@ async def restored(file: Path, database_url: str) -> AsyncIterator[str]:
     server = await asyncpg.connect(database_url)
     try:
         await server.execute(f"CREATE DATABASE {name}")
-        pg_restore = [embedded_bin_dir() / "pg_restore", "--exit-on-error", f"--dbname={url}", file]
-        await asyncio.to_thread(subprocess.run, pg_restore, check=True, timeout=120)
+        await asyncio.to_thread(program, url, "pg_restore", "--exit-on-error", f"--dbname={url}", file)
         yield url
     finally:
         await server.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
@@ -82,19 +80,19 @@ async def kafka_of(child: Child, state: str, seconds_max: float = 60.0) -> dict[
 
 @pytest.mark.slow
 async def test_a_restored_database_sends_nothing_to_kafka_until_it_is_confirmed_and_the_original_goes_on(
-    database_url: str, kafka: KafkaServer, tmp_path: Path, seed: int
+    database_url_both: str, kafka: KafkaServer, tmp_path: Path, seed: int
 ) -> None:
     """RU-17, RP-10, RR-06, F59: I1 I3 I4=0; it is started beside the original, as a clone might be by mistake."""
     broker = Kafka(kafka.bootstrap)
-    async with open_harness(database_url, tmp_path, seed, broker, processes=1, **CALM) as harness:
+    async with open_harness(database_url_both, tmp_path, seed, broker, processes=1, **CALM) as harness:
         async with harness.scenario.load():
             await harness.accepts(100)
         await harness.scenario.quiet(60)
-        file = await asyncio.to_thread(backup, database_url, tmp_path)
+        file = await asyncio.to_thread(backup, database_url_both, tmp_path)
         async with harness.scenario.load():
             await harness.accepts(100)
         await harness.scenario.quiet(60)  # now the marker is ahead of the backup
-        async with restored(file, database_url) as url:
+        async with restored(file, database_url_both) as url:
             clone = Child("clone", tmp_path, scenario_settings(replace(harness.scenario.options, database_url=url)))
             try:
                 await clone.start()
