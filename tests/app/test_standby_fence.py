@@ -18,6 +18,7 @@ from db.replication.standby_fence import Required, Standbys
 from scripts.servers.postgres import PostgresStandby, embedded_bin_dir, system_bin_dir
 from tests.app.callback_server import LOOPBACK
 from tests.app.conftest import ALL_ROLES, WAIT_SECONDS, Receiver, RunHub, RunningHub
+from tests.app.web.test_incidents import failed, incidents
 from tests.pair import Pair
 from tests.waiting import until
 
@@ -91,6 +92,17 @@ async def test_after_a_failover_nobody_knows_an_event_that_the_new_primary_does_
         assert (answers, "outcome-unknown" in refused.text, kept_back, ghosts) == (
             [202, 503], True, [b"first"], set()
         )  # fmt: skip
+
+
+async def test_a_probe_sends_nothing_that_no_standby_has(running_hub: RunHub, receiver: Receiver) -> None:
+    """HA-11: a person sends a dead letter by hand. The server has no standby."""
+    async with running_hub(ALL_ROLES, **LOOPBACK) as hub:
+        await hub.subscribe("a", receiver.callback, retry_schedule_seconds=[])
+        await failed(hub, receiver, 1, b"down")
+        [incident] = await incidents(hub)
+    async with running_hub(("api",), standby_fence="any:1", **LOOPBACK) as hub:
+        answer = await hub.client.post(f"/incidents/{incident['id']}/probe")
+    assert (answer.status_code, [one.body for one in receiver.delivered]) == (503, [b"1"])
 
 
 @pytest.mark.parametrize(
