@@ -45,6 +45,8 @@ _FILL: Final = (
     " SELECT n, 1 + n % NAMES, 'default', 'exhausted', 9 FROM ROWS",
     "INSERT INTO hookwire.relay_dead_letters (sink, event_id, tenant, topic, shard, layout, reason, detail)"
     " SELECT 'kafka', n, 'default', 't' || n % NAMES, n % 64, 1, 'too_large', '' FROM ROWS",
+    "INSERT INTO hookwire.source_refusals (source, partition, record_offset, reason, detail, headers, bytes, held_keys)"
+    " SELECT 's' || n % NAMES, 0, n, 'too_large', '', '[]', 0, CASE WHEN n % 2 = 0 THEN '{k}'::text[] END FROM ROWS",
     "INSERT INTO hookwire.messages (id, queue, created_at, headers, payload)"
     " SELECT n, 'q' || n % NAMES, now() - interval '1 h', '{}', 'x' FROM ROWS",
     "INSERT INTO hookwire.dead_messages (id, queue, created_at, died_at, deliveries, reason, priority, headers,"

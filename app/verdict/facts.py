@@ -19,11 +19,11 @@ __all__ = ["COUNTED_MAX", "DEAD_LETTERS_MAX", "WORK_KINDS", "WORST_MAX", "Facts"
 WorkKind = Literal["queue", "task", "job", "service"]
 
 COUNTED_MAX: Final = 5_000
-"""Counts of sinks, holds and all deliveries end at this number."""
+"""Counts of sinks, holds, refused records and all deliveries end at this number."""
 DEAD_LETTERS_MAX: Final = 1_000
-"""As many dead letters and refused records of the last day are counted, the latest first."""
+"""As many dead letters of the last day are counted, the latest first."""
 WORST_MAX: Final = 100
-"""As many subscriptions, queues, kinds and services are told, the worst first."""
+"""As many subscriptions, sources with refusals, queues, kinds and services are told, the worst first."""
 WORK_KINDS: Final[Mapping[WorkKind, str]] = {
     "queue": "verdict.queues", "task": "verdict.tasks", "job": "verdict.jobs", "service": "verdict.services",
 }  # fmt: skip
@@ -85,7 +85,7 @@ async def read_facts(database: Database) -> Facts:
         subscriptions=await read.subscriptions(worst),
         attempt_times=await read.rows("times of attempts", "rollup.recent", worst, _TIMED_MINUTES),
         dead_letters=await read.rows("dead letters", "verdict.dead_letters", DEAD_LETTERS_MAX),
-        refusals=await read.rows("refused records", "verdict.refusals", DEAD_LETTERS_MAX),
+        refusals=await read.rows("refused records", "verdict.refusals", _NAMES_MAX, WORST_MAX, COUNTED_MAX),
         publishers=await read.rows("other publishers", "verdict.publishers", WORST_MAX),
         work={
             kind: await read.rows(f"{kind}s", statement, _NAMES_MAX, WORST_MAX, COUNTED_MAX)

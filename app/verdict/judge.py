@@ -4,7 +4,8 @@
 a sink is *paused*      a person paused it; whatever else is wrong with it is told beside
 a sink is *down*        a process reports that its broker does not answer or is refused, or no relay carries it
 a source is *down*      the process that reads it reports a failure, or is gone, or nobody has a partition of it
-a publisher *fails*       its hub has denied or not verified our subscription, or its topic cannot be fetched
+a pattern *fails*       nobody reads a Kafka topic that fits it
+a publisher *fails*     its hub has denied or not verified our subscription, or its topic cannot be fetched
 a source has *dead*     records or messages that it refused, for a day; it is *held* while such a record holds keys
 something is *late*     the oldest has waited for more than a minute (sinks, services) or five (queues, tasks, jobs)
 dead letters count      for a day, unless a person gave them up or the subscription has ended
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final, cast
 
-from app.verdict.facts import COUNTED_MAX, DEAD_LETTERS_MAX, WORST_MAX, Facts, Row
+from app.verdict.facts import COUNTED_MAX, WORST_MAX, Facts, Row
 from app.verdict.verdict import Part, PartKind, PartState, Verdict
 from webhooks.condition import format_duration, format_moment, subscription_condition
 
@@ -26,7 +27,8 @@ __all__ = ["judge"]
 _LATE_SECONDS: Final = {"sink": 60.0, "queue": 300.0, "task": 300.0, "job": 300.0, "service": 60.0}
 _STARTING_SECONDS: Final = 15.0
 _UNASSIGNED_SECONDS: Final = 60.0
-_RANKS: Final = {"refusing": -1, "backing off": 1, "idle": 2}
+_RANKS: Final = {"refusing": -1, "passing over": -1, "backing off": 1, "idle": 2}
+_TOLD_STATES: Final[dict[str, PartState]] = {"refusing": "dead", "passing over": "failing"}
 _DEAD_FOR: Final = timedelta(days=1)
 _SINK_NAMES: Final = {"kafka": "Kafka", "amqp": "AMQP"}
 _SETTINGS: Final = {"kafka": "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS", "amqp": "HOOKWIRE_AMQP_URL"}
@@ -139,17 +141,21 @@ def _source(name: str, told: Sequence[Row], refused: Row | None, now: datetime) 
     words = [] if state == "ok" else [reason]
     if refused["holding"]:
         held_since = format_moment(refused["holding_since"])
-        words.append(f"{_refused(refused['holding'], 'hold keys', 'holds a key')} since {held_since}")
+        words.append(f"{_refused(refused, 'holding', 'hold keys', 'holds a key')} since {held_since}")
     if refused["refused"]:
         latest = format_moment(refused["refused_at"])
-        words.append(f"{_refused(refused['refused'], 'were', 'was')} kept in the last day, the latest at {latest}")
+        words.append(f"{_refused(refused, 'refused', 'were', 'was')} kept in the last day, the latest at {latest}")
     if state == "ok":
         state, since = ("held", refused["holding_since"]) if refused["holding"] else ("dead", refused["refused_at"])
-    return Part("source", name, state, "; ".join(words), since, waiting=refused["holding"], dead=refused["refused"])
+    return Part(
+        "source", name, state, "; ".join(words), since, waiting=refused["holding"], dead=refused["refused"],
+        bound=refused["bound"],
+    )  # fmt: skip
 
 
-def _refused(number: int, many: str, one: str) -> str:
-    return f"{_number(number, DEAD_LETTERS_MAX)} refused record{'s' * (number != 1)} {one if number == 1 else many}"
+def _refused(row: Row, column: str, many: str, one: str) -> str:
+    number = row[column]
+    return f"{_number(number, row['bound'])} refused record{'s' * (number != 1)} {one if number == 1 else many}"
 
 
 def _reading(told: Sequence[Row], now: datetime) -> tuple[PartState, str, datetime]:
@@ -165,8 +171,8 @@ def _reading(told: Sequence[Row], now: datetime) -> tuple[PartState, str, dateti
         return "down", f"it is not read since {format_moment(since)}; {others}", since
     if best["state"] == "paused":
         return "paused", f"paused since {format_moment(since)}", since
-    if best["state"] == "refusing":
-        return "dead", best["reason"], since
+    if best["state"] in _TOLD_STATES:
+        return _TOLD_STATES[best["state"]], best["reason"], since
     return "ok", f"{best['process']} reads it", since
 
 

@@ -91,20 +91,40 @@ GROUP BY x.sink, x.topic
 ORDER BY died_at DESC;
 
 -- name: refusals
--- Return the sources with records or messages that were refused in the last day, or that hold their keys now. Look at the
--- latest $1 of the day, and at $1 that hold.
-WITH lately AS MATERIALIZED (
-    SELECT r.source, r.refused_at FROM hookwire.source_refusals r
-    WHERE r.refused_at > now() - interval '1 day' ORDER BY r.refused_at DESC LIMIT $1
-), holding AS MATERIALIZED (
-    SELECT r.source, r.refused_at FROM hookwire.source_refusals r
-    WHERE r.held_keys IS NOT NULL ORDER BY r.source, r.partition, r.id LIMIT $1
+-- Return the sources with records or messages that were refused in the last day, or that hold their keys now. These are
+-- the $2 worst among the first $1 names. All together are counted up to $3, the latest first. Each source is counted at
+-- least up to 100 (`bound`), so no source hides what another one has refused.
+WITH RECURSIVE names AS (
+    (SELECT r.source FROM hookwire.source_refusals r ORDER BY r.source, r.id LIMIT 1)
+    UNION ALL
+    SELECT x.source FROM names n CROSS JOIN LATERAL (
+        SELECT r.source FROM hookwire.source_refusals r WHERE r.source > n.source ORDER BY r.source, r.id LIMIT 1) AS x
+), worst AS MATERIALIZED (
+    SELECT n.source FROM (SELECT source FROM names LIMIT $1) AS n
+    CROSS JOIN LATERAL (
+        SELECT r.refused_at FROM hookwire.source_refusals r
+        WHERE r.source BETWEEN n.source AND n.source ORDER BY r.source DESC, r.id DESC LIMIT 1) AS latest
+    LEFT JOIN LATERAL (
+        SELECT r.refused_at FROM hookwire.source_refusals r
+        WHERE r.source BETWEEN n.source AND n.source AND r.held_keys IS NOT NULL
+        ORDER BY r.source, r.partition, r.id LIMIT 1) AS held ON true
+    ORDER BY held.refused_at NULLS LAST, latest.refused_at DESC, n.source LIMIT $2
+), bounds AS MATERIALIZED (
+    SELECT greatest(100, $3::bigint / greatest(count(*), 1)) AS bound FROM worst
 )
-SELECT n.source, coalesce(l.records, 0) AS refused, l.latest_at AS refused_at, coalesce(h.records, 0) AS holding, h.oldest_at AS holding_since
-FROM (SELECT x.source FROM lately x UNION SELECT x.source FROM holding x) AS n
-LEFT JOIN (SELECT x.source, count(*) AS records, max(x.refused_at) AS latest_at FROM lately x GROUP BY x.source) AS l ON l.source = n.source
-LEFT JOIN (SELECT x.source, count(*) AS records, min(x.refused_at) AS oldest_at FROM holding x GROUP BY x.source) AS h ON h.source = n.source
-ORDER BY n.source;
+SELECT w.source, l.refused, l.refused_at, h.holding, h.holding_since, b.bound
+FROM worst w CROSS JOIN bounds b
+CROSS JOIN LATERAL (
+    SELECT count(*) AS refused, max(x.refused_at) AS refused_at FROM (
+        SELECT r.refused_at FROM hookwire.source_refusals r
+        WHERE r.source BETWEEN w.source AND w.source ORDER BY r.source DESC, r.id DESC LIMIT b.bound) AS x
+    WHERE x.refused_at > now() - interval '1 day') AS l
+CROSS JOIN LATERAL (
+    SELECT count(*) AS holding, min(x.refused_at) AS holding_since FROM (
+        SELECT r.refused_at FROM hookwire.source_refusals r
+        WHERE r.source BETWEEN w.source AND w.source AND r.held_keys IS NOT NULL
+        ORDER BY r.source, r.partition, r.id LIMIT b.bound) AS x) AS h
+WHERE l.refused > 0 OR h.holding > 0 ORDER BY w.source;
 
 -- name: publishers
 -- Return topics of other publishers that do not come, $1 of each sort. Their hub has denied or not verified our subscription,

@@ -22,3 +22,24 @@ async def test_a_topic_that_cannot_be_fetched_counts_while_somebody_wants_it(dat
         await sql.execute(_FOREIGN)
         facts = await read_facts(database)
     assert sorted(row["topic"] for row in facts.publishers) == ["asked", "kafka"]
+
+
+_REFUSED = """
+INSERT INTO hookwire.source_refusals (source, partition, record_offset, reason, detail, headers, bytes, refused_at,
+                                      held_keys)
+    SELECT 'quiet', 0, n, 'too_large', '', '[]'::jsonb, 0, now() - interval '5 h', CASE n WHEN 1 THEN ARRAY['k'] END
+    FROM generate_series(1, 2) AS n
+    UNION ALL
+    SELECT 'loud', 0, n, 'too_large', '', '[]', 0, now(), ARRAY['k'] FROM generate_series(1, 6000) AS n
+    UNION ALL
+    SELECT 'past', 0, n, 'too_large', '', '[]', 0, now() - interval '2 days', NULL FROM generate_series(1, 3) AS n
+"""
+
+
+async def test_a_source_that_refuses_all_its_records_hides_no_other_source(database_url: str) -> None:
+    """KS-28: the latest 1,000 of all sources were counted, so the others seemed well."""
+    async with opened(database_url) as (database, sql):
+        await sql.execute(_REFUSED)
+        facts = await read_facts(database)
+    found = {row["source"]: (row["refused"], row["holding"]) for row in facts.refusals}
+    assert found == {"loud": (1666, 1666), "quiet": (2, 1)}

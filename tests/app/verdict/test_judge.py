@@ -146,7 +146,7 @@ def test_a_source_is_judged_by_the_best_of_its_processes(reports: Sequence[Row],
     assert told(judge(facts(processes=reports)).findings) == expected
 
 
-REFUSED = {"source": "in", "refused": 2, "refused_at": AGO, "holding": 0, "holding_since": None}
+REFUSED = {"source": "in", "refused": 2, "refused_at": AGO, "holding": 0, "holding_since": None, "bound": 1666}
 KEPT = f"2 refused records were kept in the last day, the latest at {AGO_TEXT}"
 
 
@@ -161,8 +161,12 @@ KEPT = f"2 refused records were kept in the last day, the latest at {AGO_TEXT}"
             {"refused": 0, "refused_at": None, "holding": 1, "holding_since": AGO},
             ("held", f"1 refused record holds a key since {AGO_TEXT}"),
         ),
+        (
+            [report("source", "in", "reading")], {"refused": 1666},
+            ("dead", KEPT.replace("2 refused", "1,666+ refused")),
+        ),
     ],
-    ids=["reads", "is not read any more", "is down", "holds keys"],
+    ids=["reads", "is not read any more", "is down", "holds keys", "has more than are counted"],
 )  # fmt: skip
 def test_a_source_that_refused_records_is_told(reports: Sequence[Row], more: Row, expected: tuple[str, str]) -> None:
     """GU-01: its kind; records waited for a person, and all was green."""
@@ -181,6 +185,13 @@ def test_a_publisher_whose_topic_does_not_come_is_told(more: Row, reason: str) -
     """GU-01: its kind; another hub had denied the subscription, and all was green."""
     row = {"topic": "hookwire.web.1", "url": "https://blog.example/feed", "failures": 3, "since": AGO} | more
     assert told(judge(facts(publishers=[row])).findings) == [("source", "failing", reason)]
+
+
+def test_a_pattern_that_passes_topics_over_is_told_although_another_process_reads_them() -> None:
+    """GU-01: its kind; a topic above the limit was not read, and only a line of the log told it."""
+    reason = "1 Kafka topic that fits is not read: b..c: no"
+    reports = [report("source", "*", "reading"), report("source", "*", "passing over", process="b-1", reason=reason)]
+    assert told(judge(facts(processes=reports)).findings) == [("source", "failing", reason)]
 
 
 def test_a_queue_whose_messages_were_refused_is_told_although_another_process_reads_it() -> None:
