@@ -38,6 +38,8 @@ _BATCH = 500
 _PARTITIONS = 4
 _CONNECTIONS = 2
 _PROCESSES = 2
+_SLOWEST = 500
+"""Records a second at which a benchmark gives up."""
 _BAR = 0.8
 _LINE = b'{"x":"%b"}' % (b"x" * 1_015)
 _TAKEN = """
@@ -91,16 +93,16 @@ async def _by_kafka(harness: Harness, kafka: str, topic: str, events: int) -> fl
             for _ in range(_PROCESSES):
                 stack.enter_context(harness.process("serve", "--role", "source"))
             first, began = await _until(connection, topic, lambda _, readers: readers == _PROCESSES)
-            last, ended = await _until(connection, topic, lambda taken, _: taken == events)
+            last, ended = await _until(connection, topic, lambda taken, _: taken == events, events)
     finally:
         await connection.close()
     return (last - first) / (ended - began)
 
 
 async def _until(
-    connection: asyncpg.Connection[asyncpg.Record], topic: str, holds: Callable[[int, int], bool]
+    connection: asyncpg.Connection[asyncpg.Record], topic: str, holds: Callable[[int, int], bool], records: int = 0
 ) -> tuple[int, float]:
-    async with asyncio.timeout(300):
+    async with asyncio.timeout(300 + records / _SLOWEST):
         while True:
             row = await connection.fetchrow(_TAKEN, topic)
             assert row is not None, "an aggregate has a row"
@@ -124,7 +126,7 @@ async def until_taken(harness: Harness, topic: str, count: int) -> None:
     """Wait until so many records of a Kafka topic are taken."""
     connection = await asyncpg.connect(harness.database_url)
     try:
-        await _until(connection, topic, lambda taken, _: taken >= count)
+        await _until(connection, topic, lambda taken, _: taken >= count, count)
     finally:
         await connection.close()
 
