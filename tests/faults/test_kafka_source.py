@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import secrets
+import shlex
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,13 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from app.chaos.child import Child
+from runtime.loopback import at_loopback
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.postgres import PostgresServer
+from tests.app.cli.test_main import HOOKWIRE
 from tests.faults.harness import SOAK
 from tests.hub.test_publish import foreign_transaction
-from tests.relay.kafka.kafka_topic import make_topic
+from tests.relay.kafka.kafka_topic import kafka_admin, make_topic
 from tests.waiting import poll, until
 
 DEADLINE_SECONDS = 60.0
@@ -47,6 +51,7 @@ class Feed:
         }  # fmt: skip
         command = ("serve", "--role", "source")
         self.children = [Child(f"source{n}", folder, settings, command=command) for n in range(processes)]
+        self.api = Child("api", folder, settings, command=("serve", "--role", "api"))
 
     async def send(self, count: int) -> None:
         """Append records; the order of a key is that of its partition."""
@@ -79,6 +84,39 @@ class Feed:
             while child.is_running:
                 await self.send(10)
                 await poll()
+
+    async def is_made_anew(self) -> None:
+        """Delete the Kafka topic, and make it again."""
+        async with kafka_admin(self.server.bootstrap) as admin:
+            await admin.delete_topics([self.topic])
+
+            async def is_gone() -> object:
+                return self.topic not in await admin.list_topics()  # to ask for it by name would make it anew
+
+            await until(is_gone, DEADLINE_SECONDS)
+        await make_topic(self.server.bootstrap, self.topic, PARTITIONS)
+
+    async def troubles(self) -> list[str]:
+        """Why the partitions do not go on, once none does."""
+        connection = await asyncpg.connect(self.database_url)
+        try:
+
+            async def hold_all() -> object:
+                rows = await connection.fetch("SELECT trouble FROM hookwire.source_offsets WHERE trouble IS NOT NULL")
+                return [row["trouble"] for row in rows] if len(rows) == PARTITIONS else None
+
+            found: list[str] = await until(hold_all, DEADLINE_SECONDS)
+            return found
+        finally:
+            await connection.close()
+
+    async def run(self, command: str) -> int:
+        """Run a command of ours at the process with the API; return its exit code."""
+        _, *words = shlex.split(command)
+        url = f"http://{at_loopback(self.api.port)}"
+        process = await asyncio.create_subprocess_exec(HOOKWIRE, *words, "--url", url)
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            return await process.wait()
 
     async def verdict(self, seconds: float = DEADLINE_SECONDS) -> dict[str, list[Any]]:
         """Coordinates that were lost or doubled, and keys out of order, once all partitions are taken to their ends."""
@@ -141,6 +179,43 @@ async def test_a_kill_at_a_commit_makes_one_event_of_each_record(
     found = await feed.verdict()
 
     assert (killed, found) == (-9, SOUND)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [100, 1_600], ids=["the logs end below", "other records stand there"])
+async def test_a_topic_made_anew_while_nobody_lives_stops_each_partition_until_its_command_is_run(
+    database_url: str, kafka: KafkaServer, tmp_path: Path, count: int
+) -> None:
+    """KS-12: two processes were killed with four partitions. By the commands that they print, each new record is taken
+    once, in order per key.
+    """
+    feed = Feed(kafka, database_url, tmp_path)
+    await make_topic(kafka.bootstrap, feed.topic, PARTITIONS)
+    await feed.send(800)
+    for child in feed.children:
+        await child.start(wait=False)
+    await feed.stores(800)
+    for child in feed.children:
+        await child.kill()
+    await feed.is_made_anew()
+    await feed.send(count)
+    for child in (feed.api, *feed.children):
+        await child.start(wait=child is feed.api)
+    troubles = await feed.troubles()
+    before = len(await feed.stored())
+    commands = [re.findall(r"`(hookwire sources reset [^`]* 0)`", trouble) for trouble in troubles]
+    codes = [await feed.run(command) for found in commands for command in found]
+    await feed.stores(800 + count)
+    rows = (await feed.stored())[800:]
+    for child in (feed.api, *feed.children):
+        await child.drain(DEADLINE_SECONDS)
+    lanes: dict[str, list[Coordinates]] = defaultdict(list)
+    for row in rows:
+        lanes[row["key"]].append((row["partition"], row["n"]))
+
+    assert (before, codes, [len(found) for found in commands]) == (800, [0] * PARTITIONS, [1] * PARTITIONS)
+    assert len({(row["partition"], row["n"]) for row in rows}) == len(rows) == count
+    assert [key for key, lane in lanes.items() if lane != sorted(lane)] == []
 
 
 @pytest.mark.timeout(3_600)
