@@ -318,7 +318,7 @@ class _Builder:
         """Return the states of the sinks and sources of this process."""
         sinks = [StateReport("sink", name, state, error) for name, (state, error) in self._relay_states().items()]
         sources = self._sources.reports() if self._sources is not None else []
-        ill = ("backing off", "refused", "refusing")
+        ill = ("backing off", "refused", "refusing", "passing over")
         return [one if one.state in ill else one._replace(reason="") for one in (*sinks, *sources)]
 
     async def _connect_direct(self) -> Direct:

@@ -2896,6 +2896,26 @@ COMMENT ON COLUMN hookwire.source_offsets.changed_at IS 'When the offset has mov
 
 COMMENT ON COLUMN hookwire.source_offsets.rate IS 'Records a second that its reader has taken, of the last seconds before its last report.';
 
+CREATE TABLE hookwire.source_patterns (
+    pattern text NOT NULL,
+    first_topics text[] NOT NULL,
+    passed_over jsonb DEFAULT '[]'::jsonb NOT NULL,
+    passed_over_count integer DEFAULT 0 NOT NULL,
+    changed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE hookwire.source_patterns IS 'Patterns of Kafka topics that are read, from the first look on.';
+
+COMMENT ON COLUMN hookwire.source_patterns.pattern IS 'The pattern, as the settings have it.';
+
+COMMENT ON COLUMN hookwire.source_patterns.first_topics IS 'The Kafka topics that its first look has found, up to 10,000. The start counts for these; later ones are read from their first record.';
+
+COMMENT ON COLUMN hookwire.source_patterns.passed_over IS 'Topics that fit and that it does not read, up to 20: an array of objects with topic, kind and reason.';
+
+COMMENT ON COLUMN hookwire.source_patterns.passed_over_count IS 'How many topics it passes over.';
+
+COMMENT ON COLUMN hookwire.source_patterns.changed_at IS 'When the topics that it passes over have changed last.';
+
 CREATE TABLE hookwire.source_refusals (
     id bigint NOT NULL,
     source text NOT NULL,
@@ -3375,6 +3395,9 @@ ALTER TABLE ONLY hookwire.sinks
 
 ALTER TABLE ONLY hookwire.source_offsets
     ADD CONSTRAINT source_offsets_pkey PRIMARY KEY (source, partition);
+
+ALTER TABLE ONLY hookwire.source_patterns
+    ADD CONSTRAINT source_patterns_pkey PRIMARY KEY (pattern);
 
 ALTER TABLE ONLY hookwire.source_refusals
     ADD CONSTRAINT source_refusals_pkey PRIMARY KEY (id);

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from prometheus_client import CollectorRegistry
 
@@ -20,8 +19,9 @@ from hub.publish import Publisher
 from hub.topics import Topics
 from relay.amqp.source import AmqpSource, SourceMetrics
 from relay.kafka.source.metrics import KafkaSourceMetrics
-from relay.kafka.source.offsets import FanoutBacklog, SourceOffsets, names_like
+from relay.kafka.source.offsets import FanoutBacklog, SourceOffsets
 from relay.kafka.source.pattern import KafkaPattern
+from relay.kafka.source.pattern_notes import PatternNotes
 from relay.kafka.source.reader import PartitionOptions
 from relay.kafka.source.route import KafkaRoute
 from relay.kafka.source.service import KafkaSource
@@ -84,7 +84,7 @@ class Sources:
             return KafkaSource(options, route, intake, offsets, metrics, reader)
 
         return [
-            KafkaPattern(options, route, routes, make_source, partial(names_like, database, route.like))
+            KafkaPattern(options, route, routes, make_source, PatternNotes(database, route))
             if route.is_pattern
             else make_source(route)
             for route in routes

@@ -52,13 +52,45 @@ SELECT s.is_paused FROM hookwire.sources s WHERE s.name = $1;
 -- Return the sources that were read, whose names are like $1.
 SELECT s.name FROM hookwire.sources s WHERE s.name LIKE $1::text ORDER BY s.name LIMIT 10000;
 
+-- name: first_topics
+-- Return the topics that the first look of a pattern has found; no row if no process has looked yet.
+SELECT p.first_topics FROM hookwire.source_patterns p WHERE p.pattern = $1;
+
+-- name: first_look
+-- Note that the first look of a pattern has found the topics $2. Return what the first look of any process has found.
+INSERT INTO hookwire.source_patterns AS p (pattern, first_topics) VALUES ($1, $2)
+ON CONFLICT (pattern) DO UPDATE SET pattern = p.pattern RETURNING p.first_topics;
+
+-- name: forget_first
+-- Forget that the topics $2 were there at the first look of a pattern, because they are gone.
+UPDATE hookwire.source_patterns p
+SET first_topics = ARRAY(SELECT f.topic FROM unnest(p.first_topics) AS f(topic) WHERE f.topic <> ALL ($2::text[]))
+WHERE p.pattern = $1 AND p.first_topics && $2::text[];
+
+-- name: pass_over
+-- Note which topics a pattern passes over, and how many.
+UPDATE hookwire.source_patterns p
+SET passed_over = $2::text::jsonb, passed_over_count = $3, changed_at = clock_timestamp()
+WHERE p.pattern = $1 AND (p.passed_over, p.passed_over_count) IS DISTINCT FROM ($2::text::jsonb, $3);
+
+-- name: patterns
+-- Return the patterns that a process reads, with the topics that they pass over.
+SELECT p.pattern, p.passed_over::text AS passed_over, p.passed_over_count
+FROM (SELECT DISTINCT s.name FROM hookwire.process_states s WHERE s.kind = 'source') AS r
+CROSS JOIN LATERAL (SELECT x.* FROM hookwire.source_patterns x WHERE x.pattern = r.name LIMIT 1) AS p
+ORDER BY p.pattern LIMIT $1;
+
 -- name: list
 -- Return each partition of the sources, and the number of refused records of its source, counted up to 10,000.
-SELECT s.name AS source, s.is_paused, o.partition, o.next_offset, o.end_offset, o.taken, o.last_record_at, o.reader, o.trouble,
-       o.rate, extract(epoch FROM clock_timestamp() - o.last_record_at)::double precision AS age_seconds,
-       (SELECT count(*) FROM (SELECT FROM hookwire.source_refusals r WHERE r.source = s.name LIMIT 10000) AS few) AS refused
-FROM hookwire.sources s LEFT JOIN hookwire.source_offsets o ON o.source = s.name
-ORDER BY s.name, o.partition LIMIT $1;
+WITH named AS MATERIALIZED (
+    SELECT s.name, s.is_paused,
+           (SELECT count(*) FROM (SELECT FROM hookwire.source_refusals r WHERE r.source = s.name LIMIT 10000) AS few) AS refused
+    FROM hookwire.sources s ORDER BY s.name LIMIT $1
+)
+SELECT n.name AS source, n.is_paused, o.partition, o.next_offset, o.end_offset, o.taken, o.last_record_at, o.reader, o.trouble,
+       o.rate, extract(epoch FROM clock_timestamp() - o.last_record_at)::double precision AS age_seconds, n.refused
+FROM named n LEFT JOIN hookwire.source_offsets o ON o.source = n.name
+ORDER BY n.name, o.partition LIMIT $1;
 
 -- name: pause
 -- Pause or resume a source; return whether it exists.

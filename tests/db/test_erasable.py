@@ -72,6 +72,7 @@ ELSEWHERE = {
             "rabbithub_subscriptions",
             "services",
             "sinks",
+            "source_patterns",
             "sources",
             "subscription_secrets",
             "subscriptions",
@@ -203,6 +204,7 @@ services: made_by name tenant without_workers
 sinks: name pause_reason paused_by
 source_offsets: last_digest reader source trouble
 source_refusals: detail headers held_keys key kind reason source value
+source_patterns: first_topics passed_over pattern
 sources: name
 subscription_secrets: key_id sealed tenant
 subscriptions: callback callback_host description filter filter_path format header_names headers_key_id

@@ -87,6 +87,7 @@ _FILLED: dict[str, dict[str, str]] = {
         "source": "CASE n % 2 WHEN 1 THEN n END", "exchange_type": "CASE n % 2 WHEN 0 THEN 'topic' END",
     },
     "replays": {"state": "'done'", "source": "'dead_letters'"},
+    "source_patterns": {"pattern": _WORD},
     "audit": {}, "erased_events": {"erased_at": "now()", "content": "n", "rewritten_at": "now()", "lake_at": "now()"},
 }  # fmt: skip
 _PREPARED = """

@@ -146,6 +146,7 @@ async def test_every_table_of_users_data_carries_the_tenant(database_url: str) -
         "request_keys",
         "sinks",
         "source_offsets",
+        "source_patterns",
         "source_refusals",
         "sources",
         "task_kinds",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from db.pool import Database
 
-__all__ = ["FanoutBacklog", "Position", "SourceOffsets", "names_like"]
+__all__ = ["FanoutBacklog", "Position", "SourceOffsets"]
 
 _BACKLOG_SECONDS = 1.0
 
@@ -76,8 +76,3 @@ class SourceOffsets:
         """Note for each partition its end, the records a second, and why its reader does not go on."""
         columns = [[*column] for column in zip(*partitions, strict=True)]
         await self._database.execute("source.report", self._source, self._reader, *columns)
-
-
-async def names_like(database: Database, like: str) -> set[str]:
-    """Return the sources that were read, whose names are like a pattern of SQL's LIKE. Raises ``DatabaseError``."""
-    return {row["name"] for row in await database.fetch("source.names", like)}

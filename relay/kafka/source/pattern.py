@@ -1,10 +1,17 @@
-"""KafkaPattern: reads each Kafka topic whose name fits a pattern, by a source of its own."""
+"""KafkaPattern: reads each Kafka topic whose name fits a pattern, by a source of its own.
+
+::
+
+    look --> fits?  --no--> another source reads it, the hub's own, no topic of the hub, too many: passed over, by name
+              '--yes--> was there at the first look of any process?  --yes--> read from where ``start`` says
+                                                                      '--no--> read from its first record
+"""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import structlog
 
@@ -12,6 +19,8 @@ from db.errors import DatabaseError
 from event.topic import TopicError, is_reserved, validate_topic
 from relay.kafka.admin import KafkaAdmin
 from relay.kafka.options import KafkaOptions
+from relay.kafka.source.passed_over import PassedOver, told_first, unread_text
+from relay.kafka.source.pattern_notes import PatternNotes
 from relay.kafka.source.route import KafkaRoute, reader_of
 from relay.kafka.source.service import KafkaSource
 from relay.sink import SinkUnavailable
@@ -28,15 +37,15 @@ _TOPICS_MAX = 100
 
 class KafkaPattern:
     """A named service that looks for Kafka topics every ten seconds. ``routes`` are all sources of this process: a
-    topic is read by one of them. ``read_before`` returns the names of sources that were read, also by former processes.
+    topic is read by one of them. ``notes`` are shared with other processes.
 
-    It reads at most 100 topics. A topic that appears after the pattern has read one is read from its first record, also
-    if no process ran when it appeared.
+    It reads at most 100 topics. A topic that appears after the first look of any process is read from its first record,
+    also if no process ran when it appeared.
     """
 
     def __init__(
         self, options: KafkaOptions, route: KafkaRoute, routes: Sequence[KafkaRoute],
-        make_source: Callable[[KafkaRoute], KafkaSource], read_before: Callable[[], Awaitable[Collection[str]]],
+        make_source: Callable[[KafkaRoute], KafkaSource], notes: PatternNotes,
     ) -> None:  # fmt: skip
         self.name = f"kafka source {route.source}"
         self.source = route.source
@@ -44,11 +53,11 @@ class KafkaPattern:
         self._route = route
         self._routes = routes
         self._make_source = make_source
-        self._read_before = read_before
+        self._notes = notes
         self._reading: dict[str, KafkaSource] = {}
-        self._passed_over: dict[str, str] = {}
+        self._passed_over: dict[str, PassedOver] | None = None
+        self._seen: set[str] = set()
         self._has_looked = False
-        self._has_read = False
         self._stopping = asyncio.Event()
         self._trouble = Trouble("kafka_source_waits", "kafka_source_goes_on")
 
@@ -59,17 +68,21 @@ class KafkaPattern:
 
     @property
     def state(self) -> str:
-        """Return the state in one word or two: connecting, reading, backing off, stopped."""
+        """Return the state in one word or two: connecting, reading, passing over (topics that nobody reads), backing
+        off, stopped.
+        """
         if self._stopping.is_set():
             return "stopped"
         if self._trouble.lasts:
             return "backing off"
-        return "reading" if self._has_looked else "connecting"
+        if not self._has_looked:
+            return "connecting"
+        return "passing over" if self._unread() else "reading"
 
     @property
     def last_error(self) -> str:
-        """Return the last error, in one line."""
-        return self._trouble.last_error
+        """Return the last error, in one line; while it passes topics over, which ones and why."""
+        return self._unread() if self.state == "passing over" else self._trouble.last_error
 
     def stop(self) -> None:
         """Fetch no more. Records in hand are still taken."""
@@ -82,9 +95,7 @@ class KafkaPattern:
         async with TaskGroup() as tasks:
             while not self._stopping.is_set():
                 try:
-                    names = await self._names()
-                    self._has_read = self._has_read or any(map(self._is_mine, await self._read_before()))
-                    self._follow(names, tasks)
+                    await self._follow(await self._names(), tasks)
                 except (SinkUnavailable, DatabaseError) as error:
                     self._trouble.tell(error, source=self.source)
                 else:
@@ -95,42 +106,75 @@ class KafkaPattern:
         admin = KafkaAdmin(self._options)
         try:
             await admin.start()
-            return await admin.names() - {self._options.progress_topic}
+            return await admin.names()
         finally:
             await admin.close()
 
-    def _follow(self, names: set[str], tasks: asyncio.TaskGroup) -> None:
+    async def _follow(self, names: set[str], tasks: asyncio.TaskGroup) -> None:
         """Begin to read new topics, and leave those that are gone. One that was passed over is looked at again."""
-        for gone in self._reading.keys() - names:
+        self._leave(self._reading.keys() - names)
+        fitting = [route for name in sorted(names) if (route := self._route.of(name)) is not None]
+        first = await self._first_topics({route.source for route in fitting})
+        if self._stopping.is_set():
+            return
+        passed_over: dict[str, PassedOver] = {}
+        for route in fitting:
+            if route.source in self._reading:
+                continue
+            if (why := self._why_not(route)) is not None:
+                passed_over[route.source] = why
+                continue
+            is_first = route.source in first
+            source = self._make_source(route if is_first else dataclasses.replace(route, start="earliest"))
+            self._reading[route.source] = source
+            tasks.create_task(source.run(), name=source.name)
+        await self._note(passed_over)
+        self._has_looked = True
+
+    def _leave(self, gone: Collection[str]) -> None:
+        for name in gone:
             _log.warning(
-                "kafka_source_gone", source=self.source, kafka_topic=gone,
+                "kafka_source_gone", source=self.source, kafka_topic=name,
                 hint="the topic was deleted, or its user may no longer describe it",
             )  # fmt: skip
-            self._reading.pop(gone).stop()
-        for gone in self._passed_over.keys() - names:
-            del self._passed_over[gone]
-        for name in sorted(names - self._reading.keys()):
-            route = self._route.of(name)
-            if self._stopping.is_set() or route is None or not self._is_mine(name):
-                continue
-            if why := self._why_not(route):
-                if self._passed_over.get(name) != why:
-                    _log.warning("kafka_source_passed_over", source=self.source, kafka_topic=name, reason=why)
-                self._passed_over[name] = why
-                continue
-            self._passed_over.pop(name, None)
-            source = self._make_source(dataclasses.replace(route, start="earliest") if self._has_read else route)
-            self._reading[name] = source
-            tasks.create_task(source.run(), name=source.name)
-        self._has_looked = self._has_read = True
+            self._reading.pop(name).stop()
+
+    async def _first_topics(self, fitting: set[str]) -> set[str]:
+        """Return the topics for which ``start`` counts. One that has gone since the last look counts as new."""
+        first = await self._notes.first_topics({name for name in fitting if self._is_mine(name)}, self._is_mine)
+        if gone := first & (self._seen - fitting):
+            await self._notes.forget(gone)
+        self._seen = fitting
+        return first - gone
+
+    async def _note(self, passed_over: dict[str, PassedOver]) -> None:
+        """Note what is passed over in the database; a line of the log tells each topic once that nobody reads."""
+        before = self._passed_over or {}
+        for name, why in passed_over.items():
+            if why.is_unread and before.get(name) != why:
+                _log.warning("kafka_source_passed_over", source=self.source, kafka_topic=name, reason=why.reason)
+        if passed_over != self._passed_over:
+            await self._notes.pass_over(told_first(passed_over.values()), len(passed_over))
+        self._passed_over = passed_over
+
+    def _unread(self) -> str:
+        return unread_text((self._passed_over or {}).values())
 
     def _is_mine(self, name: str) -> bool:
         return reader_of(self._routes, name) is self._route
 
-    def _why_not(self, route: KafkaRoute) -> str:
-        if len(self._reading) >= _TOPICS_MAX:
-            return f"{_TOPICS_MAX} topics fit already: use several patterns, or patterns that fit fewer"
+    def _why_not(self, route: KafkaRoute) -> PassedOver | None:
+        name, reader = route.source, reader_of(self._routes, route.source)
+        if reader is not None and reader is not self._route:
+            return PassedOver(name, "other", f"the source {reader.source} reads it")
+        if name == self._options.progress_topic:
+            return PassedOver(name, "own", "the sink of this hub keeps its progress there")
         try:
-            return f"the topic {route.topic} is the hub's own" if is_reserved(validate_topic(route.topic)) else ""
+            if is_reserved(validate_topic(route.topic)):
+                return PassedOver(name, "own", f"the topic {route.topic} is the hub's own")
         except TopicError as error:
-            return str(error)
+            return PassedOver(name, "name", str(error))
+        if len(self._reading) >= _TOPICS_MAX:
+            why = f"{_TOPICS_MAX} topics fit already: use several patterns, or patterns that fit fewer"
+            return PassedOver(name, "limit", why)
+        return None

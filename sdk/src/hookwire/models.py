@@ -61,6 +61,7 @@ __all__ = [
     "Numbers",
     "OwnReplay",
     "Partition",
+    "PassedOver",
     "Paused",
     "Probe",
     "Progress",
@@ -961,6 +962,16 @@ class Partition(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PassedOver(Model):
+    """A Kafka topic that fits a pattern, and that the pattern does not read."""
+
+    topic: str
+    kind: str
+    reason: str
+    is_unread: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Paused(Model):
     """Whether a source is paused."""
 
@@ -1313,9 +1324,9 @@ class SinkForecast(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class Source(Model):
-    """A Kafka topic that is read, or an inbound source, which takes webhooks of others."""
+    """A Kafka topic that is read, a pattern of such topics, or an inbound source, which takes webhooks of others."""
 
-    nested: ClassVar[Mapping[str, type[Model]]] = {"partitions": Partition}
+    nested: ClassVar[Mapping[str, type[Model]]] = {"partitions": Partition, "passed_over": PassedOver}
     moments: ClassVar[frozenset[str]] = frozenset({"accepted_at", "refused_at"})
     source: str
     kind: str
@@ -1329,6 +1340,8 @@ class Source(Model):
     preset: str | None
     accepted_at: datetime | None
     refused_at: datetime | None
+    passed_over: Sequence[PassedOver] | None = field(default=None)
+    passed_over_count: int | None = field(default=None)
 
 
 @dataclass(frozen=True, kw_only=True)

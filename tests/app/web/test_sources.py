@@ -53,7 +53,7 @@ async def test_a_source_shows_how_far_each_partition_is_taken(running_hub: RunHu
     assert (found.pop("age_seconds"), old >= 3600) == (None, True)
     of_doors = dict.fromkeys(("preset", "accepted_at", "refused_at"))
     known = {"source": "stock", "kind": "kafka", "topic": "stock.level", "paused": False, "lag": 10, "refused": 1}
-    assert found == known | of_doors | {"rate": 5.0}
+    assert found == known | of_doors | {"rate": 5.0, "passed_over": [], "passed_over_count": 0}
 
 
 @pytest.mark.parametrize(
@@ -159,6 +159,18 @@ async def test_the_command_lists_pauses_resets_and_settles(running_hub: RunHub) 
 
     assert [code for code, _, _ in results] == [0, 1, 0, 1, 0, 2], results
     assert ("paused" in results[1][1], "partition 0 would go from 0 to 5" in results[2][1]) == (True, True)
+
+
+async def test_a_list_of_refused_records_that_ends_at_its_limit_says_so(running_hub: RunHub) -> None:
+    """KS-28: a source with as many refused records hid those of the others."""
+    async with running_hub(**SETTINGS) as hub:
+        await arrange(hub)
+        for offset in range(2):
+            await refuse(hub, offset, b"x")
+        ends = [(await hookwire(hub, "sources", "refusals", "--limit", limit))[1].splitlines()[-1] for limit in "23"]
+
+    words = "only the first 2 are listed: use --limit, or name a source"
+    assert [end.startswith(words) for end in ends] == [True, False]
 
 
 async def test_refused_records_are_listed_with_the_beginning_of_their_keys(running_hub: RunHub) -> None:

@@ -35,7 +35,8 @@ _REFUSAL_HEADS: Final = ("Refusal", "Place", "Key", "Bytes", "Refused", "Reason"
 
 @sources.command(name="list")
 def list_all(url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """List all sources, each partition of a Kafka source. Exit code 1: one of them waits, or records were refused.
+    """List all sources, each partition of a Kafka source, and the topics that a pattern passes over. Exit code 1: one
+    waits, records were refused, or nobody reads a topic that fits a pattern.
 
     Example:
 
@@ -121,7 +122,8 @@ async def _list(url: str | None, as_json: bool, config: Path | None) -> int:
     from app.cli.hub_client import get, hub_of
 
     found = (await get(f"{hub_of(url, config)}/sources"))["items"]
-    rows = [(one, part) for one in found for part in one["partitions"] or [None]]
+    nothing: list[dict[str, Any] | None] = [None]
+    rows = [(one, part) for one in found for part in one["partitions"] or _passed_over(one) or nothing]
     if as_json:
         print_list(found, _HEADS, str, (), "", as_json=True)
     else:
@@ -133,11 +135,21 @@ async def _list(url: str | None, as_json: bool, config: Path | None) -> int:
             "none: no Kafka topic was ever read, and there is no door for webhooks",
             as_json=False,
         )
-    return int(any(one["refused"] or (part and part["trouble"]) for one, part in rows))
+    return int(any(one["refused"] or (part and (part.get("trouble") or part.get("is_unread"))) for one, part in rows))
+
+
+def _passed_over(one: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the topics that a pattern passes over, and a last line for those without a name."""
+    named: list[dict[str, Any]] = one["passed_over"]
+    more = one["passed_over_count"] - len(named)
+    return [*named, {"topic": f"{more} more", "reason": "they are not named here"}] if more > 0 else named
 
 
 def _row(row: tuple[dict[str, Any], dict[str, Any] | None]) -> tuple[str, ...]:
     one, part = row
+    if part is not None and "reason" in part:
+        state = f"passes over {part['topic']}: {part['reason']}"
+        return (one["source"], one["topic"] or "?", "", "", "", "", "", "", state)
     if part is None:
         last = one["accepted_at"]
         seen = f"last {shown_moment(last)}" if last else "no webhook yet"
@@ -157,6 +169,9 @@ async def _refusals(name: str | None, limit: int, url: str | None, as_json: bool
     path = "/source-refusals" if name is None else f"/sources/{segment(name)}/refusals"
     found = await listed(path, {}, limit, url, config)
     print_list(found, _REFUSAL_HEADS, _refusal_row, ("Key", "Reason"), "none: no record was refused", as_json=as_json)
+    if len(found) == limit and not as_json:
+        others = ", or name a source: `hookwire status` lists those that have refused" if name is None else ""
+        say(f"only the first {limit:,} are listed: use --limit{others}")
     return int(bool(found))
 
 

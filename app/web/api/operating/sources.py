@@ -23,6 +23,7 @@ from db.errors import Refused
 from db.pool import Row
 from event.identity import format_event_id
 from hub.intake.refusals import KeyIsHeld, NoRefusal, NoSource, RefusalOutcome, Refusals
+from relay.kafka.source.passed_over import PassedOver, PassedOverKind
 from relay.kafka.source.route import route_for
 from relay.source import IntakeRefused
 
@@ -31,9 +32,11 @@ __all__ = ["router"]
 router = APIRouter(tags=["sources"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy"))
 In = Annotated[Context, Depends(context_of)]
 Source = Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,249}$", examples=["stock"])]
+SourceOrPattern = Annotated[str, Path(pattern=r"^[A-Za-z0-9._*-]{1,249}$", examples=["stock"])]
 RefusalId = Annotated[str, Path(pattern=r"^refusal_[0-9]{1,18}$", examples=["refusal_7"])]
 _PARTITIONS_MAX = 10_000
 _DOORS_MAX = 10_000
+_PATTERNS_MAX = 1_000
 _NO_TOPIC = "What was refused has no topic yet. GET /sources counts it for the sources of your topics."
 _VALUE_BYTES = 16_384
 _VERB = refusals(
@@ -46,6 +49,10 @@ _PARTITION: dict[str, Any] = {
 _SOURCE: dict[str, Any] = {
     "source": "stock", "kind": "kafka", "topic": "stock.level", "paused": False, "lag": 9, "age_seconds": 0.4,
     "rate": 180.5, "refused": 0, "partitions": [_PARTITION], "preset": None, "accepted_at": None, "refused_at": None,
+    "passed_over": [], "passed_over_count": 0,
+}  # fmt: skip
+_PASSED_OVER: dict[str, Any] = {
+    "topic": "shop-orders", "kind": "limit", "reason": "100 topics fit already", "is_unread": True,
 }  # fmt: skip
 _MOVE: dict[str, Any] = {"partition": 0, "next_offset": 4711, "to_offset": 4000}
 _REFUSAL: dict[str, Any] = {
@@ -77,13 +84,29 @@ class PartitionOut(BaseModel):
     trouble: str | None = Field(description="Why its reader does not go on; null while it does.")
 
 
+class PassedOverOut(BaseModel):
+    """A Kafka topic that fits a pattern, and that the pattern does not read."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_PASSED_OVER]})
+
+    topic: str
+    kind: PassedOverKind = Field(
+        description="limit: enough topics fit already. name: its name makes no topic of the hub. own: it is the hub's "
+        "own. other: another source reads it."
+    )
+    reason: str
+    is_unread: bool = Field(description="Whether nobody reads it, although its records are wanted.")
+
+
 class SourceOut(BaseModel):
-    """A Kafka topic that is read, or an inbound source, which takes webhooks of others."""
+    """A Kafka topic that is read, a pattern of such topics, or an inbound source, which takes webhooks of others."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_SOURCE]})
 
-    source: str = Field(description="The name of the Kafka topic, or of the inbound source.")
-    kind: Literal["kafka", "webhooks"] = Field(description="webhooks: `GET /in/{source}` shows more.")
+    source: str = Field(description="The name of the Kafka topic, the pattern, or the name of the inbound source.")
+    kind: Literal["kafka", "pattern", "webhooks"] = Field(
+        description="pattern: each topic that it reads is a source of its own. webhooks: `GET /in/{source}` shows more."
+    )
     topic: str | None = Field(description="The topic of its events; null if the settings of this process lack it.")
     paused: bool
     lag: int
@@ -96,10 +119,14 @@ class SourceOut(BaseModel):
     preset: str | None = Field(description="Of an inbound source: its sender.")
     accepted_at: datetime | None = Field(description="Of an inbound source: its last accepted request.")
     refused_at: datetime | None = Field(description="Of an inbound source: its last refused request.")
+    passed_over: list[PassedOverOut] = Field(
+        [], description="Of a pattern: the topics that it does not read, up to 20. Those that nobody reads are first."
+    )
+    passed_over_count: int = Field(0, description="Of a pattern: how many topics it does not read.")
 
 
 class SourceList(BaseModel):
-    """A page of the sources that were ever read, by name."""
+    """A page of the sources that were ever read, and of the patterns that a process reads now, by name."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_SOURCE], "next_cursor": None}]})
 
@@ -205,13 +232,13 @@ async def list_sources(
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_MAX,
 ) -> SourceList:
-    """Shows how far each partition of a Kafka topic is taken, and why it waits; and the inbound sources. Queues of AMQP
-    are in `GET /status`.
+    """Shows how far each partition of a Kafka topic is taken, and why it waits; which topics a pattern passes over; and
+    the inbound sources. Queues of AMQP are in `GET /status`.
 
-    A key for some topics gets the sources of these.
+    A key for some topics gets the sources of these, without the patterns.
     """
     after = tuple(map(str, read_cursor(cursor, [str, str]) or ["", ""]))
-    reached = [one for one in await _all_sources(context) if may_reach_topic(request, one.topic)]
+    reached = [one for one in await _all_sources(context) if _may_reach(request, one)]
     found = [one for one in reached if (one.source, one.kind) > after]
     last = found[limit - 1] if len(found) > limit else None
     next_cursor = link_next(request, response, None if last is None else [last.source, last.kind])
@@ -306,15 +333,15 @@ async def show_refusal(refusal: RefusalId, context: In) -> RefusalDetail:
 
 @router.get("/sources/{source}", summary="Show a source", responses=refusals("not-found", "invalid-parameter"))
 @needs("read", reach="route")
-async def show_source(source: Source, request: Request, context: In) -> SourceOut:
-    """Shows how far each partition is taken, and why it waits. Of a Kafka topic and an inbound source of one name, it
-    shows the Kafka topic.
+async def show_source(source: SourceOrPattern, request: Request, context: In) -> SourceOut:
+    """Shows how far each partition is taken, and why it waits; of a pattern, which topics it passes over. Of a Kafka
+    topic and an inbound source of one name, it shows the Kafka topic.
     """
-    named = [one for one in await _sources(context) if one.source == source]
+    named = [one for one in (*await _sources(context), *await _patterns(context)) if one.source == source]
     if (door := await context.database.fetchrow("inbound.with_requests", source)) is not None:
         named.append(_of_door(door))
     for one in named:
-        if may_reach_topic(request, one.topic):
+        if _may_reach(request, one):
             return one
     raise Problem("not-found", "There is no such source; it was never read.")
 
@@ -357,7 +384,13 @@ async def give_up(refusal: RefusalId, body: Reasoned, request: Request, context:
 
 async def _all_sources(context: Context) -> list[SourceOut]:
     rows = await context.database.fetch("inbound.list", "", _DOORS_MAX)
-    return sorted([*await _sources(context), *map(_of_door, rows)], key=lambda one: (one.source, one.kind))
+    found = [*await _sources(context), *await _patterns(context), *map(_of_door, rows)]
+    return sorted(found, key=lambda one: (one.source, one.kind))
+
+
+def _may_reach(request: Request, one: SourceOut) -> bool:
+    """Return whether the key of this request includes a source; a pattern tells of topics of any name."""
+    return may_reach_topic(request, None if one.kind == "pattern" else one.topic)
 
 
 def _of_door(row: Row) -> SourceOut:
@@ -375,6 +408,22 @@ async def _sources(context: Context) -> list[SourceOut]:
     for row in await context.database.fetch("source.list", _PARTITIONS_MAX):
         found.setdefault(row["source"], []).append(row)
     return [_source(name, topic_of(name), of) for name, of in sorted(found.items())]
+
+
+async def _patterns(context: Context) -> list[SourceOut]:
+    topics = {route.source: route.topic for route in context.settings.kafka_routes()}
+    rows = await context.database.fetch("source.patterns", _PATTERNS_MAX)
+    return [_of_pattern(row, topics.get(row["pattern"])) for row in rows]
+
+
+def _of_pattern(row: Row, topic: str | None) -> SourceOut:
+    noted = [PassedOver(**one) for one in json.loads(row["passed_over"])]
+    passed_over = [PassedOverOut(**one._asdict(), is_unread=one.is_unread) for one in noted]
+    return SourceOut(
+        source=row["pattern"], kind="pattern", topic=topic, paused=False, lag=0, age_seconds=None, rate=None, refused=0,
+        partitions=[], preset=None, accepted_at=None, refused_at=None, passed_over=passed_over,
+        passed_over_count=row["passed_over_count"],
+    )  # fmt: skip
 
 
 def _kept(context: Context) -> Refusals:

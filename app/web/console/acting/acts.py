@@ -303,7 +303,8 @@ ACTS: Final[Mapping[str, Sequence[Act]]] = {
     "sinks": OF_SINKS,
     "sources": (
         verb("pause", "Pause", "It is read no more until it is resumed, in every process. Records wait in Kafka.",
-              "/sources/{}/pause", ("sources", "pause"), applies=is_one_of("paused", False)),
+              "/sources/{}/pause", ("sources", "pause"),
+              applies=lambda one: one.get("kind") == "kafka" and not one.get("paused")),
         verb("resume", "Resume", "It is read again, from the offsets in the database.", "/sources/{}/resume",
               ("sources", "resume"), applies=is_one_of("paused", True)),
     ),

@@ -25,6 +25,7 @@ from app.web.console.listing.columns import coded, link, state, text, when
 from app.web.console.listing.list_view import Column, Filter, Item, ListView, Way
 from app.web.console.listing.work_lists import WORK_LISTS
 from app.web.pages.markup import code, count
+from runtime.counted import counted
 from webhooks.condition import CHOSEN_KINDS, WAITING_MAX, DeliveryState, Health
 
 __all__ = ["LISTS"]
@@ -53,10 +54,15 @@ def _source_link(one: Item) -> str:
 
 
 def _source_state(one: Item) -> str:
-    """Return why a source does not go on, of its first partition that has a reason; the last webhook of a door."""
+    """Return why a source does not go on, of its first partition that has a reason. Of a door: the last webhook. Of a
+    pattern: the first topic that it passes over.
+    """
     if one["kind"] == "webhooks":
         last = moment_cell(one["accepted_at"]) if one["accepted_at"] else "no webhook yet"
         return f"{plain(one['preset'])}, {last}"
+    if one["passed_over"]:
+        first, count = one["passed_over"][0], one["passed_over_count"]
+        return plain(f"passes over {counted(count, 'topic')}, such as {first['topic']}: {first['reason']}")
     why = next((part["trouble"] for part in one["partitions"] if part["trouble"]), None)
     return plain("paused" if one["paused"] else why or "ok")
 
