@@ -44,7 +44,8 @@ from tests.examples import load_profile
 from tests.overdue import MAY_RUN_AGAIN, reason
 from tests.pair import Pair, booted_pair
 from tests.shares import longest, share
-from tests.storeys import is_unit_folder, mark_storeys
+from tests.storeys import is_unit_path, mark_storeys
+from tests.unit_files import dealt, unit_files
 
 load_profile()
 
@@ -108,8 +109,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """`-m unit` imports no test file that cannot hold a unit test."""
-    return True if config.option.markexpr == "unit" and not is_unit_folder(collection_path, config.rootpath) else None
+    """`-m unit` imports no test file that can hold no unit test; a process with files of its own only these."""
+    if config.option.markexpr != "unit":
+        return None
+    hand = getattr(config, "workerinput", {}).get("unit_files")
+    if hand is not None and collection_path.name.startswith("test_"):
+        return None if str(collection_path) in hand else True
+    return None if is_unit_path(collection_path, config.rootpath) else True
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """With `-m unit --dist each` each process gets files of its own, because to collect them all takes longest."""
+    config, number = node.config, int(node.gateway.id.removeprefix("gw"))
+    if config.option.markexpr == "unit" and config.getoption("dist") == "each":
+        hands = dealt(list(unit_files(config.rootpath)), node.workerinput["workercount"])
+        node.workerinput["unit_files"] = [str(path) for path in hands[number]]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -161,17 +160,23 @@ def mark_storeys(items: Sequence[pytest.Item]) -> None:
 
 def is_unit(item: pytest.Item) -> bool:
     """Return whether a test needs no server and its module starts no process."""
-    if not isinstance(item, pytest.Function) or not is_unit_folder(item.path, item.config.rootpath):
+    if not isinstance(item, pytest.Function) or not is_unit_path(item.path, item.config.rootpath):
         return False
-    return not item.get_closest_marker("slow") and not _starts_processes(item.module) and not _needs_server(item)
+    return not item.get_closest_marker("slow") and not _needs_server(item)
 
 
-def is_unit_folder(path: Path, root: Path) -> bool:
-    """Return whether a file or folder can hold unit tests; a folder above all of them can."""
+def is_unit_path(path: Path, root: Path) -> bool:
+    """Return whether a folder, or a file with its text, can hold unit tests; a folder above all of them can."""
     if not path.is_relative_to(root):
         return False
     below = path.relative_to(root).parts
-    return len(below) < 2 or below[0] != "tests" or below[1] in UNIT_FOLDERS or below[1].endswith(".py")
+    is_in_a_room = len(below) < 2 or below[0] != "tests" or below[1] in UNIT_FOLDERS or below[1].endswith(".py")
+    return is_in_a_room and not _starts_processes(path)
+
+
+@cache
+def _starts_processes(path: Path) -> bool:
+    return path.suffix == ".py" and _STARTS_PROCESSES.search(path.read_text(encoding="utf-8")) is not None
 
 
 def _needs_server(item: pytest.Function) -> bool:
@@ -180,11 +185,6 @@ def _needs_server(item: pytest.Function) -> bool:
         return True
     definitions = [one for found in item._fixtureinfo.name2fixturedefs.values() for one in found]
     return any(hands_request_on(one.func) for one in definitions if "request" in one.argnames)
-
-
-@cache
-def _starts_processes(module: ModuleType) -> bool:
-    return _STARTS_PROCESSES.search(inspect.getsource(module)) is not None
 
 
 @cache
