@@ -62,7 +62,7 @@ async def publish(
         client.close()
 
 
-@pytest.mark.parametrize("way", ["fast", "immediate", "kill", pytest.param("crash loop", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("way", ["fast", "kill", pytest.param("crash loop", marks=pytest.mark.slow)])
 async def test_a_restart_of_the_database_costs_nothing_that_was_acknowledged(
     way: str, postgres18: PostgresServer, database_url: str, tmp_path: Path, seed: int
 ) -> None:
