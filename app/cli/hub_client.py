@@ -39,6 +39,7 @@ __all__ = [
     "hub_url",
     "post",
     "refusal_of",
+    "success_of",
 ]
 
 AS_JSON: Final = {"Content-Type": "application/json"}
@@ -170,7 +171,7 @@ async def ask(
     answer = await answer_of(client, method, url, content, AS_JSON if content is not None else {}, deadline_seconds)
     if answer.status_code == none_for or (answer.is_success and not answer.content):
         return None
-    return _success(answer)
+    return success_of(answer)
 
 
 async def _ask(
@@ -178,10 +179,11 @@ async def _ask(
     params: dict[str, str] | None, deadline_seconds: float,
 ) -> tuple[Any, httpx.Headers]:  # fmt: skip
     answer = await answer_of(client, method, url, content, headers, deadline_seconds, params)
-    return _success(answer), answer.headers
+    return success_of(answer), answer.headers
 
 
-def _success(answer: httpx.Response) -> Any:
+def success_of(answer: httpx.Response) -> Any:
+    """Return the JSON of a 2xx answer. Raise ``CommandFailed`` for any other."""
     made = _json(answer)
     if not answer.is_success or made is None:
         raise refusal_of(answer)

@@ -10,7 +10,7 @@ import typer
 
 from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say
-from app.cli.listing import listed, print_list
+from app.cli.listing import print_listed
 from app.cli.moment import shown_moment
 from app.cli.one_line import on_one_line
 
@@ -46,7 +46,8 @@ def list_all(
         "topic": topic, "key": key, "since": moment("--since", since), "until": moment("--until", until),
         "outcome": outcome,
     }  # fmt: skip
-    run(_list(asked, limit, url, as_json, config))
+    nothing = "there is no such event"
+    run(print_listed("/events", asked, limit, url, config, _HEADS, _row, ("Topic", "Key"), nothing, as_json=as_json))
 
 
 @events.command()
@@ -58,12 +59,6 @@ def show(event: Id, url: Url = None, as_json: Json = False, config: Config = Non
       hookwire events show evt_k3v7q2ha_42
     """
     run(_show(event, url, as_json, config))
-
-
-async def _list(asked: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Any) -> int:
-    found = await listed("/events", asked, limit, url, config)
-    print_list(found, _HEADS, _row, ("Topic", "Key"), "there is no such event", as_json=as_json)
-    return 0
 
 
 def _row(one: dict[str, Any]) -> tuple[str, ...]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from app.cli.entry import Config, Json, Url, parsed, run, say
+from app.cli.entry import Config, Json, Url, parsed, run
+from app.cli.listing import print_done
 
 __all__ = ["test_filter"]
 
@@ -37,13 +36,9 @@ def test_filter(
         asked["event_id"] = event_id
     else:
         asked["event"] = {"topic": topic, "key": key, "data": parsed("DATA", data) if data is not None else None}
-    run(_test(asked, url, timeout, as_json, config))
-
-
-async def _test(asked: dict[str, Any], url: str | None, timeout: float, as_json: bool, config: Path | None) -> int:
-    from app.cli.hub_client import AS_JSON, hub_of, post
-
-    target = f"{hub_of(url, config)}/filters/test"
-    verdict, _ = await post(target, json.dumps(asked).encode("ascii"), AS_JSON, deadline_seconds=timeout)
-    say(json.dumps(verdict) if as_json else "matches" if verdict["matches"] else "does not match")
-    return 0 if verdict["matches"] else 1
+    run(
+        print_done(
+            "/filters/test", asked, lambda verdict: "matches" if verdict["matches"] else "does not match", url, config,
+            as_json=as_json, fails=lambda verdict: not verdict["matches"], deadline_seconds=timeout,
+        )
+    )  # fmt: skip

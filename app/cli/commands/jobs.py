@@ -11,7 +11,7 @@ from app.cli.data import line, segment
 from app.cli.entry import Config, Json, Url, parsed, run, say
 from app.cli.failure import CommandFailed
 from app.cli.lines.stats import Since, print_stats, work_lines
-from app.cli.listing import listed, print_list
+from app.cli.listing import listed, print_done, print_listed
 from app.cli.moment import shown_moment
 from app.cli.named_values import named_values
 
@@ -115,7 +115,7 @@ def list_all(
       hookwire jobs list --assignee me
     """
     filters = {"kind": kind, "state": state, "assignee": assignee, "pool": "true" if pool else None}
-    run(_list(filters, limit, url, as_json, config))
+    run(print_listed("/jobs", filters, limit, url, config, _HEADS, _row, (), "no job matches", as_json=as_json))
 
 
 @jobs.command()
@@ -235,50 +235,20 @@ def kind(name: KindName, settings: Settings, url: Url = None, as_json: Json = Fa
 
       hookwire jobs kind invoice.check --set automation=assisted --set reviewer_differs=true
     """
-    values = named_values(settings)
-    run(
-        _ask(
-            "PUT",
-            f"/job-kinds/{segment(name)}",
-            values,
-            url,
-            config,
-            lambda made: json.dumps(made, indent=2),
-            as_json=as_json,
-        )
-    )
+    path = f"/job-kinds/{segment(name)}"
+    run(print_done(path, named_values(settings), None, url, config, as_json=as_json, method="PUT"))
 
 
 @jobs.command()
 def pause(name: KindName, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Stop handing out jobs of a kind."""
-    run(
-        _ask(
-            "POST",
-            f"/job-kinds/{segment(name)}/pause",
-            {"reason": why},
-            url,
-            config,
-            lambda _: f"{name}: paused",
-            as_json=as_json,
-        )
-    )
+    _turn(name, "pause", why, url, config, as_json=as_json)
 
 
 @jobs.command()
 def resume(name: KindName, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Hand jobs of a kind out again."""
-    run(
-        _ask(
-            "POST",
-            f"/job-kinds/{segment(name)}/resume",
-            {"reason": why},
-            url,
-            config,
-            lambda _: f"{name}: resumed",
-            as_json=as_json,
-        )
-    )
+    _turn(name, "resume", why, url, config, as_json=as_json)
 
 
 @periodic.command(name="list")
@@ -305,39 +275,34 @@ def set_periodic(
       hookwire jobs periodic set morning '30 6 * * mon-fri' report --zone Europe/Berlin
     """
     body = {"cron": cron, "zone": zone or "UTC", "job": {"kind": kind, "args": parsed("ARGS", args)}}
-    run(
-        _ask(
-            "PUT",
-            f"/job-schedules/{segment(name)}",
-            body,
-            url,
-            config,
-            lambda made: f"next at {made['next_at']}",
-            as_json=as_json,
-        )
-    )
+    path = f"/job-schedules/{segment(name)}"
+    run(print_done(path, body, lambda made: f"next at {made['next_at']}", url, config, as_json=as_json, method="PUT"))
 
 
 @periodic.command(name="remove")
 def remove_periodic(name: Name, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Remove a schedule."""
+    path, words = f"/job-schedules/{segment(name)}", f"{name}: removed"
     run(
-        _ask(
-            "DELETE",
-            f"/job-schedules/{segment(name)}",
-            None,
-            url,
-            config,
-            lambda _: f"{name}: removed",
-            as_json=as_json,
-        )
+        print_done(path, None, lambda _: words, url, config, as_json=as_json, method="DELETE", if_empty={"done": words})
     )
 
 
 def _act(job: str, verb: str, body: dict[str, Any], url: str | None, config: Any, *, as_json: bool) -> None:
     asked = {name: value for name, value in body.items() if value is not None}
     path = f"/jobs/{segment(job)}/{verb}"
-    run(_ask("POST", path, asked, url, config, lambda made: f"{job}: {made['state']}", as_json=as_json))
+    run(print_done(path, asked, lambda made: f"{job}: {made['state']}", url, config, as_json=as_json))
+
+
+def _turn(name: str, verb: str, why: str | None, url: str | None, config: Any, *, as_json: bool) -> None:
+    path, words = f"/job-kinds/{segment(name)}/{verb}", f"{name}: {verb}d"
+    done = {"done": words}
+    run(print_done(path, {"reason": why}, lambda _: words, url, config, as_json=as_json, if_empty=done))
+
+
+def _row(job: dict[str, Any]) -> tuple[str, ...]:
+    words = (job["id"], job["kind"], job["state"], job["assignee"] or "", job["worker"] or "")
+    return (*words, str(job["attempts"]), shown_moment(job["due_at"]))
 
 
 async def _list_periodic(url: str | None, config: Any, *, indent: int | None) -> int:
@@ -354,31 +319,6 @@ async def _enqueue(
     made, _ = await post(address, json.dumps(body).encode(), {**AS_JSON, **headers}, deadline_seconds=60.0)
     say(json.dumps(made) if as_json else made["id"])
     return 0
-
-
-async def _ask(
-    method: str, path: str, body: dict[str, Any] | None, url: str | None, config: Any, shown: Any, *, as_json: bool
-) -> int:
-    """Ask the hub, and print its answer; where that is empty, what was done, with ``as_json`` as an object."""
-    from app.cli.hub_client import ask, connected, hub_of
-
-    address = f"{hub_of(url, config)}{path}"
-    content = json.dumps(body).encode() if body is not None else None
-    async with connected() as client:
-        made = await ask(client, method, address, content)
-    say(json.dumps(made or {"done": shown(made)}) if as_json else shown(made))
-    return 0
-
-
-async def _list(filters: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Any) -> int:
-    found = await listed("/jobs", filters, limit, url, config)
-    print_list(found, _HEADS, _row, (), "no job matches", as_json=as_json)
-    return 0
-
-
-def _row(job: dict[str, Any]) -> tuple[str, ...]:
-    words = (job["id"], job["kind"], job["state"], job["assignee"] or "", job["worker"] or "")
-    return (*words, str(job["attempts"]), shown_moment(job["due_at"]))
 
 
 async def _show(job: str, url: str | None, as_json: bool, config: Any) -> int:

@@ -11,7 +11,7 @@ from app.cli.data import line, read_data, segment
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.lines.stats import Since, Until, print_stats, work_lines
-from app.cli.listing import listed, print_list, print_one
+from app.cli.listing import print_done, print_listed, print_one
 from app.cli.moment import shown_moment
 from runtime.counted import counted, were
 
@@ -48,7 +48,8 @@ def list_all(database: Database = None, url: Url = None, as_json: Json = False, 
         from app.cli.working.mysql_queues import listed_queues
 
         run(listed_queues(database, as_json=as_json))
-    run(_list(url, as_json, config))
+    nothing = "there is no queue yet"
+    run(print_listed("/queues", {}, None, url, config, _HEADS, _row, ("Queue",), nothing, as_json=as_json))
 
 
 @queues.command()
@@ -172,7 +173,7 @@ def redrive(
         from app.cli.working.mysql_queues import acted
 
         run(acted(database, name, "redrive", ids, as_json=as_json))
-    run(_chosen(name, "dead/redrive", ids, why, url, config, as_json=as_json))
+    _chosen(name, "dead/redrive", ids, why, url, config, as_json=as_json)
 
 
 @queues.command()
@@ -190,7 +191,7 @@ def purge(
         from app.cli.working.mysql_queues import acted
 
         run(acted(database, name, "purge", ids, as_json=as_json))
-    run(_chosen(name, "dead/purge", ids, why, url, config, as_json=as_json))
+    _chosen(name, "dead/purge", ids, why, url, config, as_json=as_json)
 
 
 @queues.command()
@@ -201,7 +202,7 @@ def pause(name: Name, why: Why = None, url: Url = None, as_json: Json = False, c
 
       hookwire queues pause mail --why 'mail server moves'
     """
-    run(_verb(name, "pause", why, url, config, as_json=as_json))
+    _verb(name, "pause", why, url, config, as_json=as_json)
 
 
 @queues.command()
@@ -212,7 +213,7 @@ def resume(name: Name, why: Why = None, url: Url = None, as_json: Json = False, 
 
       hookwire queues resume mail
     """
-    run(_verb(name, "resume", why, url, config, as_json=as_json))
+    _verb(name, "resume", why, url, config, as_json=as_json)
 
 
 @queues.command()
@@ -229,10 +230,17 @@ def graduate(name: Name, as_json: Json = False, config: Config = None) -> None:
     run(_graduate(name, config, as_json=as_json))
 
 
-async def _list(url: str | None, as_json: bool, config: Any) -> int:
-    found = await listed("/queues", {}, None, url, config)
-    print_list(found, _HEADS, _row, ("Queue",), "there is no queue yet", as_json=as_json)
-    return 0
+def _chosen(
+    name: str, verb: str, ids: list[str] | None, why: str | None, url: str | None, config: Any, *, as_json: bool
+) -> None:
+    path, asked = f"/queues/{segment(name)}/{verb}", {"ids": ids or None, "reason": why}
+    run(print_done(path, asked, lambda done: f"{len(done['ids'])} done", url, config, as_json=as_json))
+
+
+def _verb(name: str, verb: str, why: str | None, url: str | None, config: Any, *, as_json: bool) -> None:
+    path, done = f"/queues/{segment(name)}/{verb}", {"queue": name, "done": f"{verb}d"}
+    words = f"{name}: {verb}d"
+    run(print_done(path, {"reason": why}, lambda _: words, url, config, as_json=as_json, if_empty=done))
 
 
 def _row(queue: dict[str, Any]) -> tuple[str, ...]:
@@ -248,28 +256,6 @@ async def _submit(name: str, body: bytes, headers: dict[str, str], url: str | No
     address = f"{hub_of(url, config)}/queues/{segment(name)}/messages"
     made, _ = await post(address, body, headers, deadline_seconds=30.0)
     say(json.dumps(made) if as_json else "\n".join(made["ids"]))
-    return 0
-
-
-async def _chosen(
-    name: str, verb: str, ids: list[str] | None, why: str | None, url: str | None, config: Any, *, as_json: bool
-) -> int:
-    from app.cli.hub_client import AS_JSON, hub_of, post
-
-    address = f"{hub_of(url, config)}/queues/{segment(name)}/{verb}"
-    body = json.dumps({"ids": ids or None, "reason": why}).encode("ascii")
-    done, _ = await post(address, body, AS_JSON, deadline_seconds=60.0)
-    say(json.dumps(done) if as_json else f"{len(done['ids'])} done")
-    return 0
-
-
-async def _verb(name: str, verb: str, why: str | None, url: str | None, config: Any, *, as_json: bool) -> int:
-    from app.cli.hub_client import ask, connected, hub_of
-
-    address = f"{hub_of(url, config)}/queues/{segment(name)}/{verb}"
-    async with connected() as client:
-        made = await ask(client, "POST", address, json.dumps({"reason": why}).encode("ascii"))
-    say(json.dumps(made or {"queue": name, "done": f"{verb}d"}) if as_json else f"{name}: {verb}d")
     return 0
 
 

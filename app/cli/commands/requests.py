@@ -9,7 +9,7 @@ import typer
 
 from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say
-from app.cli.listing import listed, print_list
+from app.cli.listing import print_listed
 from app.cli.moment import shown_moment
 
 __all__ = ["requests"]
@@ -38,7 +38,8 @@ def list_all(
 
       hookwire requests list --service echo --state failed
     """
-    run(_list({"service": service, "state": state}, limit, url, as_json, config))
+    asked, nothing = {"service": service, "state": state}, "no request matches"
+    run(print_listed("/requests", asked, limit, url, config, _HEADS, _row, ("Last error",), nothing, as_json=as_json))
 
 
 @requests.command()
@@ -65,12 +66,6 @@ def close(request: Ids, url: Url = None, as_json: Json = False, config: Config =
       hookwire requests close 6f1e0c7ab5f84e0d9c2b7a51d0e3f482
     """
     run(_close(request, url, config, as_json=as_json))
-
-
-async def _list(wanted: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Any) -> int:
-    found = await listed("/requests", wanted, limit, url, config)
-    print_list(found, _HEADS, _row, ("Last error",), "no request matches", as_json=as_json)
-    return 0
 
 
 def _row(one: dict[str, Any]) -> tuple[str, ...]:

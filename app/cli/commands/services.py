@@ -11,7 +11,7 @@ from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say
 from app.cli.failure import CommandFailed
 from app.cli.lines.stats import Since, Until, print_stats, work_lines
-from app.cli.listing import listed, print_list, print_one
+from app.cli.listing import print_done, print_listed, print_one
 from app.cli.moment import shown_moment
 
 __all__ = ["services"]
@@ -35,7 +35,8 @@ def list_all(url: Url = None, as_json: Json = False, config: Config = None) -> N
 
       hookwire services list
     """
-    run(_list(url, as_json, config))
+    nothing = "there is no service yet"
+    run(print_listed("/services", {}, None, url, config, _HEADS, _row, ("Service",), nothing, as_json=as_json))
 
 
 @services.command()
@@ -87,7 +88,7 @@ def disable(name: Name, why: Why = None, url: Url = None, as_json: Json = False,
 
       hookwire services disable echo --why 'moving to another machine'
     """
-    run(_verb(name, "disable", why, url, config, as_json=as_json))
+    _verb(name, "disable", why, url, config, as_json=as_json)
 
 
 @services.command()
@@ -98,7 +99,13 @@ def enable(name: Name, why: Why = None, url: Url = None, as_json: Json = False, 
 
       hookwire services enable echo
     """
-    run(_verb(name, "enable", why, url, config, as_json=as_json))
+    _verb(name, "enable", why, url, config, as_json=as_json)
+
+
+def _verb(name: str, verb: str, why: str | None, url: str | None, config: Any, *, as_json: bool) -> None:
+    path, done = f"/services/{segment(name)}/{verb}", {"service": name, "done": f"{verb}d"}
+    words = f"{name}: {verb}d"
+    run(print_done(path, {"reason": why}, lambda _: words, url, config, as_json=as_json, if_empty=done))
 
 
 def _parsed(values: list[str]) -> dict[str, Any]:
@@ -112,12 +119,6 @@ def _parsed(values: list[str]) -> dict[str, Any]:
         except ValueError:
             found[name] = text
     return found
-
-
-async def _list(url: str | None, as_json: bool, config: Any) -> int:
-    found = await listed("/services", {}, None, url, config)
-    print_list(found, _HEADS, _row, ("Service",), "there is no service yet", as_json=as_json)
-    return 0
 
 
 def _row(service: dict[str, Any]) -> tuple[str, ...]:
@@ -137,14 +138,4 @@ async def _set(name: str, values: dict[str, Any], url: str | None, as_json: bool
         before = {one: present[one] for one in _SETTINGS} if present is not None else {}
         made = await ask(client, "PUT", address, json.dumps({**before, **values}).encode())
     say(json.dumps(made) if as_json else json.dumps(made, indent=2))
-    return 0
-
-
-async def _verb(name: str, verb: str, why: str | None, url: str | None, config: Any, *, as_json: bool) -> int:
-    from app.cli.hub_client import ask, connected, hub_of
-
-    address = f"{hub_of(url, config)}/services/{segment(name)}/{verb}"
-    async with connected() as client:
-        made = await ask(client, "POST", address, json.dumps({"reason": why}).encode("ascii"))
-    say(json.dumps(made or {"service": name, "done": f"{verb}d"}) if as_json else f"{name}: {verb}d")
     return 0

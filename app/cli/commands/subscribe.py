@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from app.cli.entry import Config, Json, Url, parsed, run, say
+from app.cli.entry import Config, Json, Url, parsed, run
+from app.cli.listing import print_done
 
 __all__ = ["subscribe"]
 
@@ -42,19 +41,9 @@ def subscribe(
     asked: dict[str, object] = {"topic": topic, "callback": callback, "secret": secret, "ordered": ordered}
     if filter_ is not None:
         asked["filter"] = parsed("--filter", filter_)
-    run(_subscribe({name: value for name, value in asked.items() if value is not None}, url, timeout, as_json, config))
+    body = {name: value for name, value in asked.items() if value is not None}
+    run(print_done("/subscriptions", body, _shown, url, config, as_json=as_json, deadline_seconds=timeout))
 
 
-async def _subscribe(
-    asked: dict[str, object], url: str | None, timeout: float, as_json: bool, config: Path | None
-) -> int:
-    from app.cli.hub_client import AS_JSON, hub_of, post
-
-    target = f"{hub_of(url, config)}/subscriptions"
-    body = json.dumps(asked).encode("ascii")
-    made, _ = await post(target, body, AS_JSON, deadline_seconds=timeout)
-    if as_json:
-        say(json.dumps(made))
-    else:
-        say(f"id      {made['id']}\nsecret  {made['secret']}")
-    return 0
+def _shown(made: dict[str, Any]) -> str:
+    return f"id      {made['id']}\nsecret  {made['secret']}"

@@ -13,7 +13,7 @@ from app.cli.entry import Config, Json, Url, run, say, tell
 from app.cli.failure import CommandFailed
 from app.cli.lines.narrow import Narrow
 from app.cli.lines.stats import Since, Until, attempt_lines, print_stats
-from app.cli.listing import listed, print_list
+from app.cli.listing import print_done, print_listed, print_one
 
 __all__ = ["subscriptions"]
 
@@ -55,7 +55,12 @@ def list_all(
       hookwire subscriptions list --health failing --metadata owner:team-orders
     """
     asked = {"topic": topic, "state": state, "health": health, "name": name, "metadata": metadata, "host": host}
-    run(_list(asked, limit, url, as_json, config))
+    run(
+        print_listed(
+            "/subscriptions", asked, limit, url, config, _HEADS, _row, ("Name", "Topic", "Callback"),
+            "there is no such subscription; make one with `hookwire subscribe`", as_json=as_json, narrow=_NARROW,
+        )
+    )  # fmt: skip
 
 
 @subscriptions.command()
@@ -66,7 +71,7 @@ def show(subscription: Id, url: Url = None, as_json: Json = False, config: Confi
 
       hookwire subscriptions show sub_3f1c0a9be2d45c7780aa
     """
-    run(_show(subscription, url, as_json, config))
+    run(print_one(_path(subscription), url, config, as_json=as_json))
 
 
 @subscriptions.command()
@@ -95,7 +100,7 @@ def pause(subscription: Id, url: Url = None, as_json: Json = False, config: Conf
 
       hookwire subscriptions pause sub_3f1c0a9be2d45c7780aa
     """
-    run(_set_state(subscription, {"state": "disabled"}, url, as_json, config))
+    _set_state(subscription, {"state": "disabled"}, url, as_json, config)
 
 
 @subscriptions.command()
@@ -106,7 +111,7 @@ def drain(subscription: Id, url: Url = None, as_json: Json = False, config: Conf
 
       hookwire subscriptions drain sub_3f1c0a9be2d45c7780aa
     """
-    run(_set_state(subscription, {"state": "disabled", "drains": True}, url, as_json, config))
+    _set_state(subscription, {"state": "disabled", "drains": True}, url, as_json, config)
 
 
 @subscriptions.command()
@@ -117,7 +122,7 @@ def resume(subscription: Id, url: Url = None, as_json: Json = False, config: Con
 
       hookwire subscriptions resume sub_3f1c0a9be2d45c7780aa
     """
-    run(_set_state(subscription, {"state": "active"}, url, as_json, config))
+    _set_state(subscription, {"state": "active"}, url, as_json, config)
 
 
 @subscriptions.command()
@@ -146,7 +151,8 @@ def rotate(
 
       hookwire subscriptions rotate sub_3f1c0a9be2d45c7780aa --type ed25519 --overlap-seconds 3600
     """
-    run(_rotate(subscription, {"type": type_, "overlap_seconds": overlap_seconds}, url, as_json, config))
+    asked = {"type": type_, "overlap_seconds": overlap_seconds}
+    run(print_done(f"{_path(subscription)}/keys", asked, _new_key, url, config, as_json=as_json))
 
 
 @subscriptions.command()
@@ -157,14 +163,29 @@ def end(subscription: Id, url: Url = None, as_json: Json = False, config: Config
 
       hookwire subscriptions end sub_3f1c0a9be2d45c7780aa
     """
-    run(_end(subscription, url, config, as_json=as_json))
+    words, done = f"{subscription}: ended", {"id": subscription, "done": "ended"}
+    run(
+        print_done(
+            _path(subscription), None, lambda _: words, url, config, as_json=as_json, method="DELETE", if_empty=done
+        )
+    )
 
 
-async def _list(asked: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Any) -> int:
-    found = await listed("/subscriptions", asked, limit, url, config)
-    empty = "there is no such subscription; make one with `hookwire subscribe`"
-    print_list(found, _HEADS, _row, ("Name", "Topic", "Callback"), empty, as_json=as_json, narrow=_NARROW)
-    return 0
+def _path(subscription: str) -> str:
+    return f"/subscriptions/{segment(subscription)}"
+
+
+def _set_state(subscription: str, change: dict[str, Any], url: str | None, as_json: bool, config: Any) -> None:
+    run(print_done(_path(subscription), change, _health, url, config, as_json=as_json, method="PATCH"))
+
+
+def _health(one: dict[str, Any]) -> str:
+    return f"{one['id']}: {one['health']}; {one['reason']}"
+
+
+def _new_key(made: dict[str, Any]) -> str:
+    public = f"\npublic  {made['public_key']}" if made["public_key"] else ""
+    return f"number  {made['number']}\nsecret  {made['secret']}{public}"
 
 
 def _row(one: dict[str, Any]) -> tuple[str, ...]:
@@ -172,51 +193,13 @@ def _row(one: dict[str, Any]) -> tuple[str, ...]:
     return one["id"], one["name"] or "", one["topic"], callback, one["health"], str(one["waiting"])
 
 
-async def _asked(
-    method: str, subscription: str, verb: str, body: dict[str, Any] | None, url: str | None, config: Any
-) -> Any:
-    from app.cli.hub_client import ask, connected, hub_of
-
-    address = f"{hub_of(url, config)}/subscriptions/{segment(subscription)}{verb}"
-    content = json.dumps(body).encode("ascii") if body is not None else None
-    async with connected() as client:
-        return await ask(client, method, address, content)
-
-
-async def _show(subscription: str, url: str | None, as_json: bool, config: Any) -> int:
-    found = await _asked("GET", subscription, "", None, url, config)
-    say(json.dumps(found, indent=None if as_json else 2))
-    return 0
-
-
-async def _set_state(subscription: str, change: dict[str, Any], url: str | None, as_json: bool, config: Any) -> int:
-    found = await _asked("PATCH", subscription, "", change, url, config)
-    say(json.dumps(found) if as_json else f"{found['id']}: {found['health']}; {found['reason']}")
-    return 0
-
-
-async def _rotate(subscription: str, asked: dict[str, Any], url: str | None, as_json: bool, config: Any) -> int:
-    made = await _asked("POST", subscription, "/keys", asked, url, config)
-    if as_json:
-        say(json.dumps(made))
-    else:
-        public = f"\npublic  {made['public_key']}" if made["public_key"] else ""
-        say(f"number  {made['number']}\nsecret  {made['secret']}{public}")
-    return 0
-
-
-async def _end(subscription: str, url: str | None, config: Any, *, as_json: bool) -> int:
-    await _asked("DELETE", subscription, "", None, url, config)
-    say(json.dumps({"id": subscription, "done": "ended"}) if as_json else f"{subscription}: ended")
-    return 0
-
-
 async def _test(subscription: str, wait: float, url: str | None, as_json: bool, config: Any) -> int:
     from app.cli.hub_client import ask, connected, get, hub_of
     from app.cli.lines.attempt import attempt_line
 
-    sent = await _asked("POST", subscription, "/test", None, url, config)
     hub = hub_of(url, config)
+    async with connected() as client:
+        sent = await ask(client, "POST", f"{hub}{_path(subscription)}/test")
     asked = {"event_id": sent["event_id"], "subscription_id": subscription}
     until = asyncio.get_running_loop().time() + wait
     while True:

@@ -11,7 +11,7 @@ from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, parsed, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.lines.stats import Since, Until, print_stats, work_lines
-from app.cli.listing import empty_words, listed, print_list, print_one
+from app.cli.listing import print_done, print_listed, print_one
 from app.cli.moment import shown_moment
 from app.cli.named_values import named_values
 
@@ -57,7 +57,12 @@ def list_all(
 
       hookwire tasks list --kind mail.send
     """
-    run(_list(kind, limit, url, as_json, config))
+    run(
+        print_listed(
+            "/tasks", {"kind": kind}, limit, url, config, _HEADS, _row, ("Last error",), "no task is unfinished",
+            as_json=as_json, no_match="no unfinished task matches",
+        )
+    )  # fmt: skip
 
 
 @tasks.command()
@@ -109,7 +114,9 @@ def cancel(task: Id, why: Why = None, url: Url = None, as_json: Json = False, co
 
       hookwire tasks cancel 0b6f3f0e-95a5-4e5d-8a39-3f4c1f0f6a11 --why 'wrong address'
     """
-    run(_cancel(task, why, url, config, as_json=as_json))
+    path, done = f"/tasks/{segment(task)}/cancel", {"id": task, "done": "cancelled"}
+    words = f"{task}: cancelled"
+    run(print_done(path, {"reason": why}, lambda _: words, url, config, as_json=as_json, if_empty=done))
 
 
 @tasks.command()
@@ -122,7 +129,12 @@ def dead(
 
       hookwire tasks dead
     """
-    run(_list_dead(kind, limit, url, as_json, config))
+    run(
+        print_listed(
+            "/tasks/dead", {"kind": kind}, limit, url, config, _DEAD_HEADS, _dead_row, ("Reason",), "no task is dead",
+            as_json=as_json, no_match="no dead task matches",
+        )
+    )  # fmt: skip
 
 
 @tasks.command()
@@ -135,7 +147,7 @@ def redrive(
 
       hookwire tasks redrive --number 7 --why 'mail server is back'
     """
-    run(_chosen("redrive", number, why, url, config, as_json=as_json))
+    _chosen("redrive", number, why, url, config, as_json=as_json)
 
 
 @tasks.command()
@@ -148,7 +160,7 @@ def purge(
 
       hookwire tasks purge --number 7
     """
-    run(_chosen("purge", number, why, url, config, as_json=as_json))
+    _chosen("purge", number, why, url, config, as_json=as_json)
 
 
 @tasks.command()
@@ -159,8 +171,16 @@ def kind(name: KindName, settings: Settings, url: Url = None, as_json: Json = Fa
 
       hookwire tasks kind mail.send --set on_crash=abandon --set crash_seconds=600
     """
-    values = named_values(settings)
-    run(_kind(name, values, url, config, as_json=as_json))
+    path = f"/task-kinds/{segment(name)}"
+    run(print_done(path, named_values(settings), None, url, config, as_json=as_json, method="PUT"))
+
+
+def _chosen(
+    verb: str, numbers: list[int] | None, why: str | None, url: str | None, config: Any, *, as_json: bool
+) -> None:
+    asked = {"numbers": numbers or None, "reason": why}
+    path = f"/tasks/dead/{verb}"
+    run(print_done(path, asked, lambda done: f"{len(done['numbers'])} done", url, config, as_json=as_json))
 
 
 async def _enqueue(kind: str, args: str, delay: float, config: Any, *, as_json: bool) -> int:
@@ -176,59 +196,11 @@ async def _enqueue(kind: str, args: str, delay: float, config: Any, *, as_json: 
     return 0
 
 
-async def _list(kind: str | None, limit: int, url: str | None, as_json: bool, config: Any) -> int:
-    asked = {"kind": kind}
-    found = await listed("/tasks", asked, limit, url, config)
-    empty = empty_words(asked, "no task is unfinished", "no unfinished task matches")
-    print_list(found, _HEADS, _row, ("Last error",), empty, as_json=as_json)
-    return 0
-
-
 def _row(one: dict[str, Any]) -> tuple[str, ...]:
     words = (one["id"], one["kind"], one["state"], str(one["attempts"]))
     return (*words, one["worker"] or "", one["last_error"] or "")
 
 
-async def _list_dead(kind: str | None, limit: int, url: str | None, as_json: bool, config: Any) -> int:
-    asked = {"kind": kind}
-    found = await listed("/tasks/dead", asked, limit, url, config)
-    empty = empty_words(asked, "no task is dead", "no dead task matches")
-    print_list(found, _DEAD_HEADS, _dead_row, ("Reason",), empty, as_json=as_json)
-    return 0
-
-
 def _dead_row(one: dict[str, Any]) -> tuple[str, ...]:
     words = (str(one["number"]), one["id"], one["kind"], str(one["attempts"]))
     return (*words, one["reason"], shown_moment(one["died_at"]))
-
-
-async def _cancel(task: str, why: str | None, url: str | None, config: Any, *, as_json: bool) -> int:
-    from app.cli.hub_client import ask, connected, hub_of
-
-    address = f"{hub_of(url, config)}/tasks/{segment(task)}/cancel"
-    async with connected() as client:
-        made = await ask(client, "POST", address, json.dumps({"reason": why}).encode("ascii"))
-    say(json.dumps(made or {"id": task, "done": "cancelled"}) if as_json else f"{task}: cancelled")
-    return 0
-
-
-async def _chosen(
-    verb: str, numbers: list[int] | None, why: str | None, url: str | None, config: Any, *, as_json: bool
-) -> int:
-    from app.cli.hub_client import AS_JSON, hub_of, post
-
-    address = f"{hub_of(url, config)}/tasks/dead/{verb}"
-    body = json.dumps({"numbers": numbers or None, "reason": why}).encode("ascii")
-    done, _ = await post(address, body, AS_JSON, deadline_seconds=60.0)
-    say(json.dumps(done) if as_json else f"{len(done['numbers'])} done")
-    return 0
-
-
-async def _kind(name: str, values: dict[str, Any], url: str | None, config: Any, *, as_json: bool) -> int:
-    from app.cli.hub_client import ask, connected, hub_of
-
-    address = f"{hub_of(url, config)}/task-kinds/{segment(name)}"
-    async with connected() as client:
-        made = await ask(client, "PUT", address, json.dumps(values).encode("ascii"))
-    say(json.dumps(made, indent=None if as_json else 2))
-    return 0

@@ -9,7 +9,7 @@ import typer
 from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run
 from app.cli.lines.stats import Until, print_stats, topic_lines
-from app.cli.listing import empty_words, listed, print_list, print_one
+from app.cli.listing import print_listed, print_one
 from app.cli.moment import shown_moment
 
 __all__ = ["topics"]
@@ -32,7 +32,13 @@ def list_all(
 
       hookwire topics list --prefix orders.
     """
-    run(_list({"prefix": prefix}, limit, url, as_json, config))
+    run(
+        print_listed(
+            "/topics", {"prefix": prefix}, limit, url, config, _HEADS, _row, ("Topic",),
+            "there is no topic yet; the first `hookwire publish` makes one", as_json=as_json,
+            no_match="there is no such topic",
+        )
+    )  # fmt: skip
 
 
 @topics.command()
@@ -63,19 +69,6 @@ def stats(
     """
     path = f"/topics/{segment(topic)}/stats"
     run(print_stats(path, topic_lines, {"since": since, "until": until}, url, config, as_json=as_json))
-
-
-async def _list(asked: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Any) -> int:
-    found = await listed("/topics", asked, limit, url, config)
-    print_list(
-        found,
-        _HEADS,
-        _row,
-        ("Topic",),
-        empty_words(asked, "there is no topic yet; the first `hookwire publish` makes one", "there is no such topic"),
-        as_json=as_json,
-    )
-    return 0
 
 
 def _row(one: dict[str, Any]) -> tuple[str, ...]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from app.cli.entry import Config, Json, Url, run
 from app.cli.lines.narrow import Narrow
-from app.cli.listing import empty_words, listed, print_list
+from app.cli.listing import print_listed
 from app.cli.moment import shown_moment
 
 __all__ = ["undelivered"]
@@ -45,17 +44,13 @@ def undelivered(
         "subscription_id": subscription, "outcome": outcome, "since": moment("--since", since),
         "until": moment("--until", until),
     }  # fmt: skip
-    run(_undelivered(asked, limit, url, as_json, config))
-
-
-async def _undelivered(
-    asked: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Path | None
-) -> int:
-    found = await listed("/undelivered", asked, limit, url, config)
-    nothing = "nothing: every accepted event is delivered to each subscription that wants it"
-    empty = empty_words(asked, nothing, "no such event is undelivered")
-    print_list(found, _HEADS, _row, ("For", "Reason"), empty, as_json=as_json, narrow=_NARROW)
-    return int(bool(found))
+    run(
+        print_listed(
+            "/undelivered", asked, limit, url, config, _HEADS, _row, ("For", "Reason"),
+            "nothing: every accepted event is delivered to each subscription that wants it", as_json=as_json,
+            no_match="no such event is undelivered", narrow=_NARROW, fails=bool,
+        )
+    )  # fmt: skip
 
 
 def _row(one: dict[str, Any]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say
 from app.cli.failure import CommandFailed
 from app.cli.lines.narrow import Narrow
-from app.cli.listing import print_one
+from app.cli.listing import print_done, print_one
 from app.cli.moment import shown_moment
 
 __all__ = ["deadletters"]
@@ -88,7 +88,7 @@ def retry(thing: Thing, why: Why = None, url: Url = None, as_json: Json = False,
 
       hookwire deadletters retry dlv_42_7 --why 'endpoint repaired'
     """
-    run(_verb(thing, "retry", why, url, as_json, config))
+    _verb(thing, "retry", why, url, as_json, config)
 
 
 @deadletters.command()
@@ -112,7 +112,7 @@ def give_up(
         raise CommandFailed(f"{thing} is neither a hold (hold_...) nor a delivery (dlv_...)", 2)
     if everything and not thing.startswith("hold_"):
         raise CommandFailed(f"--all is for a hold, and {thing} is one delivery", 2)
-    run(_verb(thing, "give-up", why, url, as_json, config, everything=everything))
+    _verb(thing, "give-up", why, url, as_json, config, everything=everything)
 
 
 @deadletters.command()
@@ -125,12 +125,27 @@ def purge(thing: Thing, why: Why = None, url: Url = None, as_json: Json = False,
     """
     if thing.startswith("hold_"):
         raise CommandFailed(f"{thing} is a hold; `hookwire deadletters give-up {thing} --all` gives up its records", 2)
-    run(_verb(thing, "purge", why, url, as_json, config))
+    _verb(thing, "purge", why, url, as_json, config)
 
 
 def _path(thing: str, verb: str = "") -> str:
     kind = "holds" if thing.startswith("hold_") else "deliveries" if verb == "give-up" else "dead-letters"
     return f"/{kind}/{segment(thing)}{verb and f'/{verb}'}"
+
+
+def _verb(
+    thing: str, verb: str, why: str | None, url: str | None, as_json: bool, config: Path | None, *,
+    everything: bool = False,
+) -> None:  # fmt: skip
+    asked = {"reason": why} | ({"all": True} if everything else {})
+
+    def words_of(done: dict[str, Any]) -> str:
+        if "dead_letters" not in done:
+            return f"{thing} {done['done'].replace('_', ' ')}"
+        many = f"{done['dead_letters']} record{'' if done['dead_letters'] == 1 else 's'}"
+        return f"{thing} is retried now" if verb == "retry" else f"{thing}: gave up {many}, now dead letters"
+
+    run(print_done(_path(thing, verb), asked, words_of, url, config, as_json=as_json))
 
 
 async def _list(
@@ -149,25 +164,6 @@ async def _list(
         (_print_each if each or len(dead) <= _EACH_MAX else _print_groups)(dead)
         more = f"; only the first {limit} were read: use --limit" if limit in (len(holds), len(dead)) else ""
         say(f"{len(holds)} hold{'s' * (len(holds) != 1)}, {len(dead)} dead letter{'s' * (len(dead) != 1)}{more}")
-    return 0
-
-
-async def _verb(
-    thing: str, verb: str, why: str | None, url: str | None, as_json: bool, config: Path | None, *,
-    everything: bool = False,
-) -> int:  # fmt: skip
-    from app.cli.hub_client import AS_JSON, hub_of, post
-
-    address = f"{hub_of(url, config)}{_path(thing, verb)}"
-    body = json.dumps({"reason": why} | ({"all": True} if everything else {})).encode("ascii")
-    done, _ = await post(address, body, AS_JSON, deadline_seconds=60.0)
-    if as_json:
-        say(json.dumps(done))
-    elif "dead_letters" in done:
-        many = f"{done['dead_letters']} record{'' if done['dead_letters'] == 1 else 's'}"
-        say(f"{thing} is retried now" if verb == "retry" else f"{thing}: gave up {many}, now dead letters")
-    else:
-        say(f"{thing} {done['done'].replace('_', ' ')}")
     return 0
 
 

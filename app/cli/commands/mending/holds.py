@@ -11,7 +11,7 @@ from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run
 from app.cli.failure import CommandFailed
 from app.cli.lines.narrow import Narrow
-from app.cli.listing import empty_words, listed, print_list, print_one
+from app.cli.listing import print_listed, print_one
 from app.cli.moment import shown_moment
 
 __all__ = ["holds"]
@@ -42,7 +42,13 @@ def list_all(
 
       hookwire holds list --sink kafka
     """
-    run(_list({"sink": sink, "topic": topic}, limit, url, as_json, config))
+    run(
+        print_listed(
+            "/holds", {"sink": sink, "topic": topic}, limit, url, config, _HEADS, _row, ("Topic", "Key", "Reason"),
+            "none: no sink holds back a key or a topic", as_json=as_json, no_match="there is no such hold",
+            narrow=_NARROW, fails=bool,
+        )
+    )  # fmt: skip
 
 
 @holds.command()
@@ -85,13 +91,6 @@ def give_up(
 def _require_hold(hold: str, verb: str) -> None:
     if not hold.startswith("hold_"):
         raise CommandFailed(f"{hold} is not a hold; for a delivery use: hookwire deadletters {verb} {hold}", 2)
-
-
-async def _list(asked: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Any) -> int:
-    found = await listed("/holds", asked, limit, url, config)
-    empty = empty_words(asked, "none: no sink holds back a key or a topic", "there is no such hold")
-    print_list(found, _HEADS, _row, ("Topic", "Key", "Reason"), empty, as_json=as_json, narrow=_NARROW)
-    return int(bool(found))
 
 
 def _row(one: dict[str, Any]) -> tuple[str, ...]:

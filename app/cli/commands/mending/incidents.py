@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from app.cli.data import segment
-from app.cli.entry import Config, Json, Url, run, say
-from app.cli.listing import empty_words, listed, print_list, print_one
+from app.cli.entry import Config, Json, Url, run
+from app.cli.listing import print_done, print_listed, print_one
 from app.cli.moment import shown_moment
 from runtime.counted import counted
 
@@ -55,7 +54,12 @@ def list_all(
       hookwire incidents list --active --json
     """
     asked = {"state": state, "kind": kind, "active": "true" if active else None, "subscription_id": subscription}
-    run(_list(asked, limit, url, config, as_json=as_json))
+    run(
+        print_listed(
+            "/incidents", asked, limit, url, config, _HEADS, _row, ("For", "Cause"), "none: nothing fails",
+            as_json=as_json, no_match="there is no such incident", fails=bool,
+        )
+    )  # fmt: skip
 
 
 @incidents.command()
@@ -77,7 +81,7 @@ def acknowledge(incident: Id, why: Why = None, url: Url = None, as_json: Json = 
 
       hookwire incidents acknowledge inc_3 --why 'the shop is told'
     """
-    run(_turn(incident, "acknowledge", why, url, config, as_json=as_json))
+    _turn(incident, "acknowledge", why, url, config, as_json=as_json)
 
 
 @incidents.command()
@@ -88,7 +92,7 @@ def resolve(incident: Id, why: Why = None, url: Url = None, as_json: Json = Fals
 
       hookwire incidents resolve inc_3 --why 'endpoint repaired'
     """
-    run(_turn(incident, "resolve", why, url, config, as_json=as_json))
+    _turn(incident, "resolve", why, url, config, as_json=as_json)
 
 
 @incidents.command()
@@ -99,7 +103,7 @@ def ignore(incident: Id, why: Why = None, url: Url = None, as_json: Json = False
 
       hookwire incidents ignore inc_3 --why 'a test endpoint'
     """
-    run(_turn(incident, "ignore", why, url, config, as_json=as_json))
+    _turn(incident, "ignore", why, url, config, as_json=as_json)
 
 
 @incidents.command()
@@ -110,7 +114,7 @@ def reopen(incident: Id, why: Why = None, url: Url = None, as_json: Json = False
 
       hookwire incidents reopen inc_3
     """
-    run(_turn(incident, "reopen", why, url, config, as_json=as_json))
+    _turn(incident, "reopen", why, url, config, as_json=as_json)
 
 
 @incidents.command()
@@ -132,7 +136,8 @@ def probe(
         "headers": {name.strip(): value.strip() for name, _, value in pairs} or None,
     }  # fmt: skip
     body = {name: value for name, value in asked.items() if value is not None}
-    run(_probe(incident, body, url, config, as_json=as_json))
+    path = f"/incidents/{segment(incident)}/probe"
+    run(print_done(path, body, _answer, url, config, as_json=as_json, fails=lambda done: not done["delivered"]))
 
 
 @incidents.command()
@@ -152,27 +157,27 @@ def recover(
     """
     asked = {"rate_per_second": rate, "reason": why, "dry_run": dry_run or None}
     body = {name: value for name, value in asked.items() if value is not None}
-    run(_recover(incident, body, url, config, as_json=as_json))
+    path = f"/incidents/{segment(incident)}/recover"
+    run(print_done(path, body, _recovery, url, config, as_json=as_json, fails=_was_not_delivered))
 
 
-async def _recover(incident: str, body: dict[str, Any], url: str | None, config: Path | None, *, as_json: bool) -> int:
-    from app.cli.hub_client import AS_JSON, hub_of, post
+def _turn(incident: str, verb: str, why: str | None, url: str | None, config: Path | None, *, as_json: bool) -> None:
+    path = f"/incidents/{segment(incident)}/{verb}"
+    run(print_done(path, {"reason": why}, lambda done: f"{incident} is {done['state']}", url, config, as_json=as_json))
 
-    address = f"{hub_of(url, config)}/incidents/{segment(incident)}/recover"
-    done, _ = await post(address, json.dumps(body).encode("ascii"), AS_JSON, deadline_seconds=60.0)
-    if as_json:
-        say(json.dumps(done))
-    elif done["dry_run"]:
-        say(_would_recover(done))
-    else:
-        _say_answer(done["probe"])
-        enabled = f"{done['subscription_id']} is enabled; " if done["enabled"] else ""
-        missed = (
-            f", {done['missed_replay_id']} what it missed while it was disabled" if done["missed_replay_id"] else ""
-        )
-        sent = f"{enabled}{done['replay_id']} sends the others again{missed}"
-        say(sent if done["recovered"] else done["reason"])
-    return int(not (done["recovered"] or done["dry_run"]))
+
+def _was_not_delivered(done: dict[str, Any]) -> bool:
+    return not (done["recovered"] or done["dry_run"])
+
+
+def _recovery(done: dict[str, Any]) -> str:
+    """Return what a recovery did, or would do."""
+    if done["dry_run"]:
+        return _would_recover(done)
+    enabled = f"{done['subscription_id']} is enabled; " if done["enabled"] else ""
+    missed = f", {done['missed_replay_id']} what it missed while it was disabled" if done["missed_replay_id"] else ""
+    sent = f"{enabled}{done['replay_id']} sends the others again{missed}"
+    return f"{_answer(done['probe'])}\n{sent if done['recovered'] else done['reason']}"
 
 
 def _would_recover(done: dict[str, Any]) -> str:
@@ -185,33 +190,12 @@ def _would_recover(done: dict[str, Any]) -> str:
     return f"would send one, and if it is delivered{enabled} send {number} again{missed}{forecast}"
 
 
-async def _probe(incident: str, body: dict[str, Any], url: str | None, config: Path | None, *, as_json: bool) -> int:
-    from app.cli.hub_client import AS_JSON, hub_of, post
-
-    address = f"{hub_of(url, config)}/incidents/{segment(incident)}/probe"
-    done, _ = await post(address, json.dumps(body).encode("ascii"), AS_JSON, deadline_seconds=60.0)
-    if as_json:
-        say(json.dumps(done))
-    else:
-        _say_answer(done)
-    return int(not done["delivered"])
-
-
-def _say_answer(probe: dict[str, Any]) -> None:
-    """Print the answer of a receiver."""
+def _answer(probe: dict[str, Any]) -> str:
+    """Return the answer of a receiver."""
     status = f" ({probe['status']})" if probe["status"] else ""
-    say(f"{probe['delivery_id']} {probe['outcome'].replace('_', ' ')}{status} in {probe['total_seconds']:.3f} s")
+    ended = f"{probe['delivery_id']} {probe['outcome'].replace('_', ' ')}{status} in {probe['total_seconds']:.3f} s"
     words = probe["response_body"] or probe["detail"]
-    say(words) if words else None
-
-
-async def _list(
-    asked: dict[str, str | None], limit: int, url: str | None, config: Path | None, *, as_json: bool
-) -> int:
-    found = await listed("/incidents", asked, limit, url, config)
-    empty = empty_words(asked, "none: nothing fails", "there is no such incident")
-    print_list(found, _HEADS, _row, ("For", "Cause"), empty, as_json=as_json)
-    return int(bool(found))
+    return f"{ended}\n{words}" if words else ended
 
 
 def _row(one: dict[str, Any]) -> tuple[str, ...]:
@@ -228,14 +212,3 @@ def _cause(one: dict[str, Any]) -> str:
     words = "several causes" if one["kind"] == "other" else one["outcome"].replace("_", " ")
     status = f" ({one['status']})" if one["status"] else ""
     return f"{words}{status}{': ' + one['excerpt'] if one['excerpt'] else ''}"
-
-
-async def _turn(
-    incident: str, verb: str, why: str | None, url: str | None, config: Path | None, *, as_json: bool
-) -> int:
-    from app.cli.hub_client import AS_JSON, hub_of, post
-
-    address = f"{hub_of(url, config)}/incidents/{segment(incident)}/{verb}"
-    done, _ = await post(address, json.dumps({"reason": why}).encode("ascii"), AS_JSON, deadline_seconds=60.0)
-    say(json.dumps(done) if as_json else f"{incident} is {done['state']}")
-    return 0

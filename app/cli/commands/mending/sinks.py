@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from app.cli.data import segment
-from app.cli.entry import Config, Json, Url, run, say
+from app.cli.entry import Config, Json, Url, run
 from app.cli.lines.narrow import Narrow
-from app.cli.listing import listed, print_list, print_one
+from app.cli.listing import print_done, print_listed, print_one
 from app.cli.moment import shown_moment
 
 __all__ = ["sinks"]
@@ -34,7 +32,12 @@ def list_all(url: Url = None, as_json: Json = False, config: Config = None) -> N
 
       hookwire sinks list
     """
-    run(_list(url, config, as_json=as_json))
+    run(
+        print_listed(
+            "/sinks", {}, None, url, config, _HEADS, _row, ("Leader", "Paused"), "there is none", as_json=as_json,
+            narrow=_NARROW, fails=lambda found: any(one["paused"] for one in found),
+        )
+    )  # fmt: skip
 
 
 @sinks.command()
@@ -67,7 +70,7 @@ def pause(sink: Name, why: Why = None, url: Url = None, as_json: Json = False, c
 
       hookwire sinks pause kafka --why 'Kafka moves'
     """
-    run(_turn(sink, "pause", why, url, config, as_json=as_json))
+    run(print_done(f"/sinks/{segment(sink)}/pause", {"reason": why}, _state, url, config, as_json=as_json))
 
 
 @sinks.command()
@@ -78,13 +81,7 @@ def resume(sink: Name, why: Why = None, url: Url = None, as_json: Json = False, 
 
       hookwire sinks resume kafka
     """
-    run(_turn(sink, "resume", why, url, config, as_json=as_json))
-
-
-async def _list(url: str | None, config: Path | None, *, as_json: bool) -> int:
-    found = await listed("/sinks", {}, None, url, config)
-    print_list(found, _HEADS, _row, ("Leader", "Paused"), "there is none", as_json=as_json, narrow=_NARROW)
-    return int(any(one["paused"] for one in found))
+    run(print_done(f"/sinks/{segment(sink)}/resume", {"reason": why}, _state, url, config, as_json=as_json))
 
 
 def _row(one: dict[str, Any]) -> tuple[str, ...]:
@@ -108,11 +105,5 @@ def _paused(one: dict[str, Any]) -> str:
     )
 
 
-async def _turn(sink: str, verb: str, why: str | None, url: str | None, config: Path | None, *, as_json: bool) -> int:
-    from app.cli.hub_client import AS_JSON, hub_of, post
-
-    address = f"{hub_of(url, config)}/sinks/{segment(sink)}/{verb}"
-    done, _ = await post(address, json.dumps({"reason": why}).encode("ascii"), AS_JSON, deadline_seconds=60.0)
-    state = f"paused {_paused(done)}" if done["paused"] else "not paused"
-    say(json.dumps(done) if as_json else f"{sink} is {state}")
-    return 0
+def _state(sink: dict[str, Any]) -> str:
+    return f"{sink['sink']} is {f'paused {_paused(sink)}' if sink['paused'] else 'not paused'}"
