@@ -10,15 +10,15 @@ import secrets
 from functools import lru_cache
 from importlib.resources import files
 from string import Template
-from typing import Annotated, Final, get_args
+from typing import Final, get_args
 
-from fastapi import Depends, FastAPI, Request
+from fastapi import FastAPI, Request
 from fastapi_swagger import resources as swagger_ui  # type: ignore[import-untyped]  # only its files are used
 from starlette.responses import Response
 
 from app.web import pages
 from app.web.api.contract import openapi_document
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.pages.static_answer import StaticAnswer
 from app.web.problem import Problem
 from app.web.scopes import needs, open_to_all
@@ -26,7 +26,6 @@ from hub.keys import Scope
 
 __all__ = ["install_docs"]
 
-In = Annotated[Context, Depends(context_of)]
 _PAGE: Final = Template(files(pages).joinpath("docs.html").read_text("utf-8"))
 _ASSETS: Final = {"swagger-ui.css": "text/css", "swagger-ui-bundle.js": "text/javascript"}
 # The viewer writes style attributes; scripts run only from our origin or with this answer's nonce.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.audited import audited
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import In
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
@@ -24,7 +24,6 @@ __all__ = ["key_out", "router"]
 router = APIRouter(
     prefix="/keys", tags=["keys"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
 )
-In = Annotated[Context, Depends(context_of)]
 KeyScope = Literal["publish", "subscribe", "read", "payloads", "operate", "enqueue", "work", "call", "admin"]
 Patterns = Annotated[list[Annotated[str, Field(max_length=249)]], Field(min_length=1, max_length=50)]
 _LIFETIME_MAX = 10 * 366 * 86_400

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.moment import ZonedMoment
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.route.refusals import refusals
@@ -24,7 +24,6 @@ __all__ = ["Since", "Until", "id_range", "router"]
 router = APIRouter(
     prefix="/events", tags=["events"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
 )
-In = Annotated[Context, Depends(context_of)]
 Since = Annotated[ZonedMoment | None, Query(description="Accepted at or after this moment; RFC 3339 with a zone.")]
 Until = Annotated[ZonedMoment | None, Query(description="Accepted before this moment.")]
 Outcome = Literal["waiting", "dead", "delivered"]

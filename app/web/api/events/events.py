@@ -6,15 +6,15 @@ import base64
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.delivery_row import delivery_out
 from app.web.api.route.answers import row_bytes
 from app.web.api.route.condition import BlockedBy, ConditionReason, NextAttemptAt
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.event_ids import event_number
 from app.web.api.route.json_route import JsonRoute
 from app.web.api.route.refusals import refusals
@@ -39,7 +39,6 @@ router = APIRouter(
     prefix="/events", tags=["events"], route_class=JsonRoute,
     responses=refusals("database-unavailable", "busy", "not-found"),
 )  # fmt: skip
-In = Annotated[Context, Depends(context_of)]
 _SHOWN_DELIVERIES = 100
 _HEADERS_LEFT_OUT = " Its headers have more than 64 KiB and are left out here."
 _DATA_MAX = 256 * 1024  # parsed on the event loop

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.events import outcome_of
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import In
 from app.web.api.route.event_ids import event_number
 from app.web.api.route.json_route import JsonRoute
 from app.web.api.route.refusals import refusals
@@ -25,7 +25,6 @@ router = APIRouter(
     prefix="/events", tags=["events"], route_class=JsonRoute,
     responses=refusals("database-unavailable", "busy", "not-found"),
 )  # fmt: skip
-In = Annotated[Context, Depends(context_of)]
 _MISSING: Final = "There is no such event; its retention may have ended."
 _ATTEMPTS_MAX: Final = 500
 _EXAMINED_MAX: Final = 1_000

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import In
 from app.web.api.route.moment import Until, ZonedMoment, rate, span_of, whole
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
@@ -22,7 +22,6 @@ router = APIRouter(
     prefix="/topics", tags=["topics"], route_class=StrictRoute,
     responses=refusals("database-unavailable", "busy", "invalid-parameter"),
 )  # fmt: skip
-In = Annotated[Context, Depends(context_of)]
 _HOURS_MAX: Final = 1_500
 _POINT: dict[str, Any] = {"at": "2026-01-15T09:00:00Z", "accepted": 620}
 _SINK: dict[str, Any] = {"sink": "webhooks", "owed": 620, "sent": 620, "dead": 0}

@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.job_rule import JobRule
 from app.web.api.route.audited import audited
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.database_refusal import job_refusals
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.route.precondition import IfMatch, etag, version_meant
@@ -35,7 +35,6 @@ __all__ = ["router"]
 router = APIRouter(
     prefix="/topics", tags=["topics"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
 )
-In = Annotated[Context, Depends(context_of)]
 Sink = Literal["kafka", "amqp", "webhooks", "jobs"]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import In
 from app.web.api.route.moment import ZonedMoment
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.route.refusals import refusals
@@ -20,7 +20,6 @@ __all__ = ["router"]
 router = APIRouter(
     prefix="/audit", tags=["audit"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
 )
-In = Annotated[Context, Depends(context_of)]
 Text = Annotated[str | None, Query(max_length=500, pattern=r"^[^\x00]*$", description="Exactly this one.")]
 _EXAMPLE: dict[str, Any] = {
     "at": "2026-01-15T09:40:00Z",

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.event_search import Since, Until, id_range
 from app.web.api.operating.incidents import incident_number, known_incident
 from app.web.api.route.actor import Reason, Reasoned, actor_of
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.known_subscription import find
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, reached_page, read_cursor
 from app.web.api.route.refusals import refusals
@@ -32,7 +32,6 @@ router = APIRouter(
     prefix="/dead-letters", tags=["dead letters"], route_class=StrictRoute,
     responses=refusals("database-unavailable", "busy"),
 )  # fmt: skip
-In = Annotated[Context, Depends(context_of)]
 Kind = Literal["refused", DeadKind]
 _RECORD = re.compile(r"dead_(kafka|amqp)_([0-9]{1,18})")
 _LARGEST = 2**63 - 1

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from app.web.api.events.delivery_row import delivery_out
 from app.web.api.events.event_search import Since, Until, id_range
 from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.condition import BlockedBy, ConditionReason, NextAttemptAt
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.event_ids import event_number
 from app.web.api.route.known_subscription import find
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, reached_page, read_cursor
@@ -33,7 +33,6 @@ router = APIRouter(
     prefix="/deliveries", tags=["deliveries"], route_class=StrictRoute,
     responses=refusals("database-unavailable", "busy"),
 )  # fmt: skip
-In = Annotated[Context, Depends(context_of)]
 State = DeliveryState
 _LARGEST = 2**63 - 1
 _EXAMINED_MAX = 2_000

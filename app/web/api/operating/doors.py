@@ -6,11 +6,11 @@ import time
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Depends, Path, Request, Response
+from fastapi import APIRouter, Body, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.audited import audited
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import NO_NUL, StrictRoute
 from app.web.authentication import shows_payloads
@@ -29,7 +29,6 @@ __all__ = ["router"]
 
 router = APIRouter(tags=["sources"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy"))
 _READ = refusals("not-found", "invalid-parameter", "secret-unreadable")
-In = Annotated[Context, Depends(context_of)]
 Source = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", examples=["github"])]
 _TEXT_MAX = 249
 _BODY = refusals(

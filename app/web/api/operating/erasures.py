@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, NamedTuple
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.actor import actor_of
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.event_ids import event_number
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
@@ -24,7 +24,6 @@ __all__ = ["router"]
 router = APIRouter(
     prefix="/erasures", tags=["erasures"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
 )
-In = Annotated[Context, Depends(context_of)]
 EventId = Annotated[str, Field(max_length=60)]
 _EVENTS_MAX: Final = 500
 """The events of one request: a request is one transaction, and a key may have millions."""

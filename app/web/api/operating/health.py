@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse
 
 from app.verdict.verdict import Word
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import In
 from app.web.api.route.json_route import JsonRoute
 from app.web.scopes import needs, open_to_all
 
@@ -18,7 +18,6 @@ __all__ = ["router"]
 
 router = APIRouter(tags=["operations"], route_class=JsonRoute)
 _ILL = ("backing off", "refused")
-In = Annotated[Context, Depends(context_of)]
 
 
 class Alive(BaseModel):

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.actor import Reason, Reasoned, actor_of
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.known_subscription import find, is_reached
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.route.refusals import refusals
@@ -25,7 +25,6 @@ __all__ = ["IncidentId", "IncidentState", "incident_number", "known_incident", "
 router = APIRouter(
     prefix="/incidents", tags=["incidents"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
 )
-In = Annotated[Context, Depends(context_of)]
 IncidentId = Annotated[str, Path(pattern=r"^inc_[0-9]{1,18}$", examples=["inc_3"])]
 IncidentState = Literal["open", "acknowledged", "resolved", "ignored"]
 IncidentKind = Literal["cause", "other", "before", "held"]

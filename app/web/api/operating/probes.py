@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Body, Depends, Request
+from fastapi import APIRouter, Body, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.operating.deliveries import Seconds
 from app.web.api.operating.incidents import IncidentId, known_incident
 from app.web.api.route.actor import Reason, actor_of
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.authentication import grant_of, shows_payloads
@@ -37,7 +37,6 @@ __all__ = [
 router = APIRouter(
     prefix="/incidents", tags=["incidents"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
 )
-In = Annotated[Context, Depends(context_of)]
 _CALLED: Final = ("webhook", "websub")
 _CONTENT_MAX: Final = 65_536
 _PROBES_MAX: Final = 10

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Body, Depends, Header, Request, Response
+from fastapi import APIRouter, Body, Header, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.operating.incidents import IncidentId, known_incident
@@ -27,7 +27,7 @@ from app.web.api.operating.probes import (
 )
 from app.web.api.operating.replays import ReplayIn, begin_replay, count_replay
 from app.web.api.route.actor import Reason, actor_of
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.authentication import grant_of
@@ -41,7 +41,6 @@ __all__ = ["router"]
 router = APIRouter(
     prefix="/incidents", tags=["incidents"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
 )
-In = Annotated[Context, Depends(context_of)]
 _ENABLED_BY_API: Final = "webhook"
 _STATES: Final = ("active", "disabled")
 _EXAMPLE: dict[str, Any] = {

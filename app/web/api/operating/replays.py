@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.operating.incidents import incident_number, known_incident
 from app.web.api.route.actor import Reason, Reasoned, actor_of
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.event_ids import event_number
 from app.web.api.route.known_subscription import no_such_subscription
 from app.web.api.route.moment import ZonedMoment
@@ -30,7 +30,6 @@ __all__ = ["OpenJobState", "ReplayIn", "begin_replay", "count_replay", "router"]
 router = APIRouter(
     prefix="/replays", tags=["replays"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
 )
-In = Annotated[Context, Depends(context_of)]
 ReplayId = Annotated[str, Path(pattern=r"^replay_[0-9]{1,18}$", examples=["replay_3"])]
 EventId = Annotated[str, Field(max_length=60)]
 _COUNTED_MAX = 100_000

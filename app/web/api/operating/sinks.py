@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.verdict.facts import COUNTED_MAX
 from app.web.api.route.actor import Reasoned, actor_of
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.paging import PAGE_MAX, link_next, read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
@@ -24,7 +24,6 @@ __all__ = ["router"]
 router = APIRouter(
     prefix="/sinks", tags=["sinks"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
 )
-In = Annotated[Context, Depends(context_of)]
 Sink = Annotated[str, Path(pattern=r"^[a-z]{1,20}$", examples=["kafka"])]
 _SINK: dict[str, Any] = {
     "sink": "kafka", "configured": True, "paused": True, "paused_at": "2026-01-15T09:31:07.131002Z",

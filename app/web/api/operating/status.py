@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.verdict.facts import WORST_MAX
 from app.verdict.verdict import Part, PartKind, PartState, Word
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import In
 from app.web.api.route.json_route import JsonRoute
 from app.web.api.route.refusals import refusals
 from app.web.authentication import grant_of
@@ -22,7 +22,6 @@ from hub.keys import Grant
 __all__ = ["router"]
 
 router = APIRouter(tags=["operations"], route_class=JsonRoute, responses=refusals("database-unavailable", "busy"))
-In = Annotated[Context, Depends(context_of)]
 _MOMENT: Final = "2026-01-15T01:33:07.131002Z"
 _EXAMPLE: Final[dict[str, Any]] = {
     "kind": "sink",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.event_search import Since, Until, id_range
 from app.web.api.route.condition import BlockedBy, ConditionReason, NextAttemptAt
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.known_subscription import find
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, reached_page, read_cursor
 from app.web.api.route.refusals import refusals
@@ -28,7 +28,6 @@ router = APIRouter(
     prefix="/undelivered", tags=["deliveries"], route_class=StrictRoute,
     responses=refusals("database-unavailable", "busy"),
 )  # fmt: skip
-In = Annotated[Context, Depends(context_of)]
 _EXAMPLE: dict[str, Any] = {
     "event_id": "evt_k3v7q2ha_42",
     "subscription_id": "sub_3f1c0a9be2d45c7780aa",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from app.web.problem import PROBLEM_MEDIA_TYPE, Problem, Problems
 from app.web.problem_kinds import KINDS
 
-__all__ = ["PROBLEM_SCHEMA", "refusals"]
+__all__ = ["BODY", "PROBLEM_SCHEMA", "refusals"]
+
+BODY: Final = ("malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large")
+"""The refusals of a JSON body."""
 
 PROBLEM_SCHEMA: dict[str, Any] = {
     "type": "object",

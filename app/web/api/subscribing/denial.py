@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 
 from app.web.api.route.actor import Reasoned
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import In
 from app.web.api.route.known_subscription import find
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
@@ -21,7 +19,6 @@ router = APIRouter(
     prefix="/subscriptions", tags=["subscriptions"], route_class=StrictRoute,
     responses=refusals("database-unavailable", "busy", "invalid-parameter"),
 )  # fmt: skip
-In = Annotated[Context, Depends(context_of)]
 
 
 @router.post(

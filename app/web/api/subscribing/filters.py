@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.event_ids import event_number
 from app.web.api.route.moment import Moment
 from app.web.api.route.refusals import refusals
@@ -29,7 +29,6 @@ router = APIRouter(
     route_class=StrictRoute,
     responses=refusals("database-unavailable", "busy"),
 )
-In = Annotated[Context, Depends(context_of)]
 _DIGITS_MAX = 300
 _MISSING = "There is no such event; its retention may have ended."
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
@@ -24,7 +24,6 @@ from hub.topic_url import ForeignTopic, TopicUrlRefused, foreign_name, identity,
 __all__ = ["SINKS_MEANING", "TopicSink", "foreign", "pair_of", "router", "standing_of"]
 
 router = APIRouter(tags=["WebSub"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy"))
-In = Annotated[Context, Depends(context_of)]
 TopicSink = Literal["kafka", "amqp", "webhooks"]
 SINKS_MEANING = "The sinks of its events from now on; webhooks alone unless set before."
 _URL_EXAMPLE = "https://blog.example/feed"

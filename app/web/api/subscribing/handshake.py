@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Final
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.subscribing.subscription_contract import SubscriptionOut
@@ -27,7 +27,6 @@ _SUMMARY: Final = "Ask the callback for its consent (CloudEvents)"
 _REFUSED: Final = refusals("database-unavailable", "busy", "not-found", "no-consent")
 router = APIRouter(tags=["subscriptions"], route_class=StrictRoute, responses=_REFUSED)
 invitations = APIRouter(tags=["subscriptions"], responses=_REFUSED)  # for callbacks: their extra parameters are ignored
-In = Annotated[Context, Depends(context_of)]
 _DEADLINE_SECONDS: Final = 10.0
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Final
+from typing import Final
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.actor import actor_of
 from app.web.api.route.audited import audited
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import In
 from app.web.api.route.known_subscription import find
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
@@ -27,7 +27,6 @@ router = APIRouter(
     route_class=StrictRoute,
     responses=refusals("database-unavailable", "busy"),
 )
-In = Annotated[Context, Depends(context_of)]
 _CALLED: Final = ("webhook", "websub")
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.audited import audited
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import In
 from app.web.api.route.known_subscription import find, no_such_subscription
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
@@ -24,7 +24,6 @@ router = APIRouter(
     prefix="/subscriptions/{subscription_id}/keys", tags=["subscriptions"], route_class=StrictRoute,
     responses=refusals("database-unavailable", "busy", "not-found"),
 )  # fmt: skip
-In = Annotated[Context, Depends(context_of)]
 _OVERLAP_SECONDS = 86_400
 _EXAMPLE: dict[str, Any] = {
     "number": 2,

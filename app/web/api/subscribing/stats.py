@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.verdict.counts import EXACT_MAX
 from app.verdict.grain import KEPT, LENGTHS, Grain
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import In
 from app.web.api.route.known_subscription import find
 from app.web.api.route.moment import TIMES_EXAMPLE, Quantiles, Since, Until, rate, span_of, whole
 from app.web.api.route.refusals import refusals
@@ -28,7 +28,6 @@ router = APIRouter(
     prefix="/subscriptions", tags=["subscriptions"], route_class=StrictRoute,
     responses=refusals("database-unavailable", "busy", "invalid-parameter"),
 )  # fmt: skip
-In = Annotated[Context, Depends(context_of)]
 _USUAL_MAX: Final[Sequence[tuple[timedelta, Grain]]] = ((timedelta(hours=3), "minute"), (timedelta(days=7), "hour"))
 _POINTS_MAX: Final = 1_500
 _QUANTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.operating.replay_start import START_MEANING, Start, start_of
 from app.web.api.route.actor import actor_of
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import In
 from app.web.api.route.event_ids import no_such_event
 from app.web.api.route.known_subscription import find
 from app.web.api.route.refusals import refusals
@@ -26,7 +24,6 @@ router = APIRouter(
     route_class=StrictRoute,
     responses=refusals("database-unavailable", "busy"),
 )
-In = Annotated[Context, Depends(context_of)]
 
 
 class OwnReplayIn(BaseModel):

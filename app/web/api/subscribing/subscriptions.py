@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from app.verdict.counts import EXACT_MAX
 from app.web.api.route.audited import audited
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.known_subscription import find, is_reached, no_such_subscription
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, read_cursor
 from app.web.api.route.precondition import IfMatch, etag, version_meant
@@ -49,7 +49,6 @@ router = APIRouter(
     prefix="/subscriptions", tags=["subscriptions"], route_class=StrictRoute,
     responses=refusals("database-unavailable", "busy", "invalid-parameter"),
 )  # fmt: skip
-In = Annotated[Context, Depends(context_of)]
 _OF_WORKERS = frozenset(
     {"callback", "secret", "state", "timeout_seconds", "headers", "name", "description", "metadata"}
 )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.events import payload_out
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import In
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
@@ -24,7 +24,6 @@ router = APIRouter(
     prefix="/queues", tags=["queues"], route_class=StrictRoute,
     responses=refusals("database-unavailable", "busy", "invalid-parameter", "invalid-cursor"),
 )  # fmt: skip
-In = Annotated[Context, Depends(context_of)]
 Queue = Annotated[str, Path(description="1 to 200 characters of `A-Z a-z 0-9 . _ -` in dot-separated words.")]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)

@@ -11,9 +11,9 @@ import json
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Body, Depends, Request
+from fastapi import APIRouter, Body, Request
 
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.database_refusal import job_refusals
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
@@ -30,7 +30,6 @@ router = APIRouter(
     responses=refusals("database-unavailable", "busy", "malformed-json", "missing-parameter", "invalid-parameter",
                        "unsupported-media-type", "body-too-large", "unknown-job", "wrong-state"),
 )  # fmt: skip
-In = Annotated[Context, Depends(context_of)]
 _ENDS = {
     "job.finish": "completed", "job.approve": "completed", "job.decline": "discarded", "job.cancel": "cancelled",
 }  # fmt: skip

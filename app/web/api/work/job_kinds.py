@@ -9,15 +9,15 @@ import json
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from app.web.api.route.actor import Reason, Reasoned
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.database_refusal import job_refusals
 from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.paging import read_cursor
-from app.web.api.route.refusals import refusals
+from app.web.api.route.refusals import BODY, refusals
 from app.web.api.route.strict_route import NO_NUL, StrictRoute
 from app.web.api.work.former_name import answer_below
 from app.web.api.work.job_contract import JobIn
@@ -31,11 +31,9 @@ from jobs.jobs.cron import Cron, CronError
 
 __all__ = ["router"]
 
-_BODY = ("malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large")
 router = APIRouter(
     tags=["jobs"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy", "invalid-parameter")
 )
-In = Annotated[Context, Depends(context_of)]
 Cursor = Annotated[str | None, Query(max_length=600)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 _Event = Literal["scheduled", "available", "assigned", "running", "review", "retryable", "completed", "cancelled",
@@ -210,7 +208,7 @@ async def list_kinds(request: Request, context: In, cursor: Cursor = None, limit
         )  # fmt: skip
 
 
-@router.put("/job-kinds/{kind}", summary="Set the settings of a kind of jobs", responses=refusals(*_BODY))
+@router.put("/job-kinds/{kind}", summary="Set the settings of a kind of jobs", responses=refusals(*BODY))
 @needs("admin", reach="route")
 async def put_kind(request: Request, kind: str, body: JobKindIn, context: In) -> JobKindOut:
     """The settings hold at once, for waiting jobs too. For `*`, each setting with a default needs a value."""
@@ -226,7 +224,7 @@ async def put_kind(request: Request, kind: str, body: JobKindIn, context: In) ->
 
 
 @router.post(
-    "/job-kinds/{kind}/pause", status_code=204, summary="Stop handing out jobs of a kind", responses=refusals(*_BODY)
+    "/job-kinds/{kind}/pause", status_code=204, summary="Stop handing out jobs of a kind", responses=refusals(*BODY)
 )
 @needs("operate", reach="route")
 async def pause_kind(request: Request, response: Response, kind: str, body: Reasoned, context: In) -> None:
@@ -235,7 +233,7 @@ async def pause_kind(request: Request, response: Response, kind: str, body: Reas
 
 
 @router.post(
-    "/job-kinds/{kind}/resume", status_code=204, summary="Hand out jobs of a kind again", responses=refusals(*_BODY)
+    "/job-kinds/{kind}/resume", status_code=204, summary="Hand out jobs of a kind again", responses=refusals(*BODY)
 )
 @needs("operate", reach="route")
 async def resume_kind(request: Request, response: Response, kind: str, body: Reasoned, context: In) -> None:
@@ -270,7 +268,7 @@ async def list_schedules(request: Request, context: In, cursor: Cursor = None, l
         )  # fmt: skip
 
 
-@router.put("/job-schedules/{name}", summary="Set a schedule", responses=refusals(*_BODY, "unknown-job"))
+@router.put("/job-schedules/{name}", summary="Set a schedule", responses=refusals(*BODY, "unknown-job"))
 @needs("admin", reach="route")
 async def put_schedule(request: Request, name: str, body: ScheduleIn, context: In) -> ScheduleOut:
     """Each tick enqueues one job, regardless of the number of hubs. A changed schedule counts from now on."""

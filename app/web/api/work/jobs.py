@@ -6,15 +6,15 @@ import time
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from app.web.api.route.answers import row_bytes
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import In
 from app.web.api.route.database_refusal import job_refusals
 from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.long_poll import long_poll
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, read_cursor
-from app.web.api.route.refusals import refusals
+from app.web.api.route.refusals import BODY, refusals
 from app.web.api.route.strict_route import NO_NUL, StrictRoute
 from app.web.api.work.job_contract import (
     ClaimedList,
@@ -47,14 +47,12 @@ from runtime.pause import pause
 
 __all__ = ["reports", "router"]
 
-_BODY = ("malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large")
-_SETTLE = refusals(*_BODY, "stale-receipt", "unknown-job")
+_SETTLE = refusals(*BODY, "stale-receipt", "unknown-job")
 router = APIRouter(
     prefix="/jobs", tags=["jobs"], route_class=StrictRoute,
     responses=refusals("database-unavailable", "busy", "invalid-parameter"),
 )  # fmt: skip
 reports = APIRouter(prefix="/jobs", tags=["jobs"], route_class=ReportRoute, responses=router.responses)
-In = Annotated[Context, Depends(context_of)]
 _LARGEST = 2**63 - 1
 _BLOCKED_SECONDS = 0.2
 _ENDED = ("completed", "cancelled", "discarded")
@@ -62,7 +60,7 @@ _ENDED = ("completed", "cancelled", "discarded")
 
 @router.post("", status_code=201, summary="Enqueue a job", response_model=StateOut,
              responses={200: {"model": StateOut, "description": "A live job has the same `uniq`; see `outcome`."},
-                        **refusals(*_BODY, "unknown-job", "wrong-state")})  # fmt: skip
+                        **refusals(*BODY, "unknown-job", "wrong-state")})  # fmt: skip
 @needs("enqueue", reach="route")
 async def enqueue(request: Request, response: Response, body: JobIn, context: In) -> StateOut:
     """The job is stored before the answer. By default a job merges with a live one of the same kind and `uniq`."""
@@ -101,7 +99,7 @@ async def list_jobs(
         )  # fmt: skip
 
 
-@router.post("/claim", summary="Claim jobs", response_model=ClaimedList, responses=refusals(*_BODY))
+@router.post("/claim", summary="Claim jobs", response_model=ClaimedList, responses=refusals(*BODY))
 @needs("work", reach="route")
 async def claim(request: Request, body: ClaimIn, context: In) -> Response:
     """Jobs are sorted by priority and age. Settle each within its lease, or extend it, but not past `run_until`.
@@ -124,7 +122,7 @@ async def claim(request: Request, body: ClaimIn, context: In) -> Response:
         return await share.list_of(found, claimed_out, row_bytes)
 
 
-@router.post("/resume", summary="Resume a job that waits for a token", responses=refusals(*_BODY, "unknown-job"))
+@router.post("/resume", summary="Resume a job that waits for a token", responses=refusals(*BODY, "unknown-job"))
 @needs("work", reach="route")
 async def resume(body: ResumeIn, context: In) -> StateOut:
     """The caller needs no other permission for the job than its token. The next claim returns the answer."""

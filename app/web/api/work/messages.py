@@ -8,14 +8,14 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Header, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.events import payload_out
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.long_poll import long_poll
 from app.web.api.route.paging import read_cursor
-from app.web.api.route.refusals import refusals
+from app.web.api.route.refusals import BODY, refusals
 from app.web.api.route.remark import REMARK_RULE, Remark
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.work.queue_refusal import queue_name, refused_as_problems
@@ -31,14 +31,12 @@ from runtime.large_body import beside_loop_if_large
 
 __all__ = ["router"]
 
-_BODY = ("malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large")
 router = APIRouter(
     prefix="/queues",
     tags=["queues"],
     route_class=StrictRoute,
     responses=refusals("database-unavailable", "busy", "unknown-queue", "invalid-parameter"),
 )
-In = Annotated[Context, Depends(context_of)]
 Queue = Annotated[str, Path(description="1 to 200 characters of `A-Z a-z 0-9 . _ -` in dot-separated words.")]
 Receipts = Annotated[list[Annotated[str, Field(max_length=80)]], Field(min_length=1, max_length=500)]
 _HEADER_PREFIX: Final = "hookwire-header-"
@@ -261,7 +259,7 @@ _RECEIVED_HEADERS: dict[int | str, dict[str, Any]] = {
 
 @router.post(
     "/{queue}/receive", summary="Receive messages", response_model=ReceivedList,
-    responses={**_RECEIVED_HEADERS, **refusals(*_BODY)},
+    responses={**_RECEIVED_HEADERS, **refusals(*BODY)},
 )  # fmt: skip
 @needs("work", reach="queue")
 async def receive(request: Request, queue: Queue, body: ReceiveIn, context: In) -> Response:
@@ -285,7 +283,7 @@ async def receive(request: Request, queue: Queue, body: ReceiveIn, context: In) 
     return answer
 
 
-@router.post("/{queue}/accept", summary="Accept messages", responses=refusals(*_BODY))
+@router.post("/{queue}/accept", summary="Accept messages", responses=refusals(*BODY))
 @needs("work", reach="queue")
 async def accept(queue: Queue, body: AcceptIn, context: In) -> ReceiptList:
     """Removes them from the queue, and archives them where it keeps history."""
@@ -293,7 +291,7 @@ async def accept(queue: Queue, body: AcceptIn, context: In) -> ReceiptList:
     return _settled("accept", body.receipts, done, context)
 
 
-@router.post("/{queue}/reject", summary="Return messages", responses=refusals(*_BODY))
+@router.post("/{queue}/reject", summary="Return messages", responses=refusals(*BODY))
 @needs("work", reach="queue")
 async def reject(queue: Queue, body: RejectIn, context: In) -> ReceiptList:
     """Returns them to their old places, after the delay if any, or makes them dead letters."""
@@ -304,7 +302,7 @@ async def reject(queue: Queue, body: RejectIn, context: In) -> ReceiptList:
     return _settled("reject", body.receipts, done, context)
 
 
-@router.post("/{queue}/extend", summary="Hold messages for longer", responses=refusals(*_BODY))
+@router.post("/{queue}/extend", summary="Hold messages for longer", responses=refusals(*BODY))
 @needs("work", reach="queue")
 async def extend(queue: Queue, body: ExtendIn, context: In) -> ReceiptList:
     """The lease counts from now."""

@@ -6,17 +6,17 @@ import secrets
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.types import Scope
 
 from app.web.api.events.events import payload_out
 from app.web.api.route.actor import Reason, Reasoned, actor_of
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.moment import ZonedMoment
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
-from app.web.api.route.refusals import refusals
+from app.web.api.route.refusals import BODY, refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.work.queue_refusal import queue_name, refused_as_problems
 from app.web.authentication import key_id_of, may_reach_queue, shows_payloads
@@ -26,14 +26,12 @@ from db.pool import Row
 
 __all__ = ["router"]
 
-_BODY = ("malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large")
 router = APIRouter(
     prefix="/queues",
     tags=["queues"],
     route_class=StrictRoute,
     responses=refusals("database-unavailable", "busy", "invalid-parameter"),
 )
-In = Annotated[Context, Depends(context_of)]
 Queue = Annotated[str, Path(description="1 to 200 characters of `A-Z a-z 0-9 . _ -` in dot-separated words.")]
 
 
@@ -202,7 +200,7 @@ async def list_queues(
     return QueuePage.model_validate({"items": await _queues_out(mine, context), "next_cursor": next_cursor})
 
 
-@router.post("", status_code=201, summary="Create a temporary queue", responses=refusals(*_BODY, "too-many-queues"))
+@router.post("", status_code=201, summary="Create a temporary queue", responses=refusals(*BODY, "too-many-queues"))
 @needs("work", reach="route")
 async def make_temporary(request: Request, body: TemporaryIn, response: Response, context: In) -> QueueOut:
     """The hub chooses its name. Every receive postpones its end; after its end receivers get 404."""
@@ -237,7 +235,7 @@ async def _known(queue: str, context: Context) -> Row:
     return row
 
 
-@router.put("/{queue}", summary="Set a queue's settings", responses=refusals(*_BODY))
+@router.put("/{queue}", summary="Set a queue's settings", responses=refusals(*BODY))
 @needs("admin", reach="queue")
 async def put(queue: Queue, body: QueueSettings, context: In) -> QueueOut:
     """Creates the queue if there is none. The settings apply from now on."""
@@ -297,7 +295,7 @@ async def list_dead(
 
 
 @router.post("/{queue}/dead/redrive", summary="Return dead letters to their queue",
-             responses=refusals(*_BODY, "unknown-queue"))  # fmt: skip
+             responses=refusals(*BODY, "unknown-queue"))  # fmt: skip
 @needs("operate", reach="queue")
 async def redrive(request: Request, queue: Queue, body: ChosenIn, context: In) -> ChosenOut:
     """Returns them to their old places and counts their deliveries anew. At most 500 at a time."""
@@ -308,7 +306,7 @@ async def redrive(request: Request, queue: Queue, body: ChosenIn, context: In) -
 
 
 @router.post("/{queue}/dead/purge", summary="Delete dead letters",
-             responses=refusals(*_BODY, "unknown-queue"))  # fmt: skip
+             responses=refusals(*BODY, "unknown-queue"))  # fmt: skip
 @needs("operate", reach="queue")
 async def purge_dead(request: Request, queue: Queue, body: ChosenIn, context: In) -> ChosenOut:
     """At most 500 at a time."""
@@ -327,7 +325,7 @@ async def list_consumers(queue: Queue, context: In) -> ConsumerList:
 
 
 @router.put("/{queue}/consumers/{consumer}", status_code=204, summary="Register a consumer of copies",
-            responses=refusals(*_BODY, "unknown-queue"))  # fmt: skip
+            responses=refusals(*BODY, "unknown-queue"))  # fmt: skip
 @needs("work", reach="queue")
 async def register(request: Request, queue: Queue, consumer: str, body: ConsumerIn, context: In) -> None:
     """It misses no message that is committed after this, up to the queue's retention. Repeating it changes nothing."""

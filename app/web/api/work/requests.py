@@ -7,12 +7,12 @@ import time
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.actor import actor_of
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.route.refusals import refusals
@@ -34,7 +34,6 @@ router = APIRouter(
     prefix="/requests", tags=["requests"], route_class=StrictRoute,
     responses=refusals("database-unavailable", "busy"),
 )  # fmt: skip
-In = Annotated[Context, Depends(context_of)]
 Id = Annotated[str, Path(description="32 hexadecimal digits, in upper or lower case.")]
 State = Literal["waiting", "delayed", "leased", "answered", "expired", "failed"]
 _ID: Final = re.compile(r"[0-9A-Fa-f]{32}", re.ASCII)

@@ -6,16 +6,16 @@ import time
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Header, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.events import payload_out
 from app.web.api.route.actor import Reason, Reasoned, actor_of
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.long_poll import long_poll
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
-from app.web.api.route.refusals import refusals
+from app.web.api.route.refusals import BODY, refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.work.prefer import preference_of
 from app.web.api.work.requests import ANSWERS, REPLY_BODY, Prefer, answer_within
@@ -29,12 +29,10 @@ from reqrep.bridge.requests import HeldRequest, RequestDraft
 
 __all__ = ["router"]
 
-_BODY = ("malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large")
 router = APIRouter(
     prefix="/services", tags=["services"], route_class=StrictRoute,
     responses=refusals("database-unavailable", "busy", "invalid-parameter"),
 )  # fmt: skip
-In = Annotated[Context, Depends(context_of)]
 Name = Annotated[str, Path(description="1 to 200 characters of `A-Z a-z 0-9 . _ -` in dot-separated words.")]
 
 
@@ -172,7 +170,7 @@ async def get(name: Name, context: In) -> ServiceOut:
     return await _service_out(row, found, context)
 
 
-@router.put("/{name}", summary="Set a service's settings", responses=refusals(*_BODY))
+@router.put("/{name}", summary="Set a service's settings", responses=refusals(*BODY))
 @needs("admin", reach="service", parameter="name")
 async def put(name: Name, body: ServiceSettings, context: In) -> ServiceOut:
     """Creates the service if there is none. The settings apply from now on."""
@@ -227,7 +225,7 @@ async def call(
 
 
 @router.post("/{name}/claim", summary="Claim requests to work on", response_model=HeldRequestList,
-             responses=refusals(*_BODY, "unknown-service"))  # fmt: skip
+             responses=refusals(*BODY, "unknown-service"))  # fmt: skip
 @needs("work", reach="service", parameter="name")
 async def claim(request: Request, name: Name, body: ClaimRequestsIn, context: In) -> Response:
     """Oldest first. Answer each within its lease, by `POST /requests/{id}/reply`; after that another worker gets it.

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.answers import row_bytes
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, read_cursor
-from app.web.api.route.refusals import refusals
+from app.web.api.route.refusals import BODY, refusals
 from app.web.api.route.strict_route import NO_NUL, StrictRoute
 from app.web.api.work.former_name import answer_below
 from app.web.api.work.queue_refusal import queue_name
@@ -23,11 +23,9 @@ from db.pool import Row
 
 __all__ = ["kinds", "router"]
 
-_BODY = ("malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large")
 _REFUSALS = refusals("database-unavailable", "busy", "invalid-parameter")
 router = APIRouter(prefix="/tasks", tags=["tasks"], route_class=StrictRoute, responses=_REFUSALS)
 kinds = APIRouter(tags=["tasks"], route_class=StrictRoute, responses=_REFUSALS)
-In = Annotated[Context, Depends(context_of)]
 _LARGEST = 2**63 - 1
 TaskId = Annotated[str, Path(min_length=1, max_length=200, pattern=NO_NUL)]
 Kind = Annotated[str | None, Query(max_length=200, pattern=NO_NUL)]
@@ -231,7 +229,7 @@ async def list_dead(
         )  # fmt: skip
 
 
-@router.post("/dead/redrive", summary="Return dead tasks", responses=refusals(*_BODY))
+@router.post("/dead/redrive", summary="Return dead tasks", responses=refusals(*BODY))
 @needs("operate", reach="route")
 async def redrive(request: Request, body: NumbersIn, context: In) -> NumbersOut:
     """Returns them under their ids and counts their attempts anew. A task whose id is live again stays dead."""
@@ -240,7 +238,7 @@ async def redrive(request: Request, body: NumbersIn, context: In) -> NumbersOut:
     return NumbersOut(numbers=[row["number"] for row in rows])
 
 
-@router.post("/dead/purge", summary="Delete dead tasks", responses=refusals(*_BODY))
+@router.post("/dead/purge", summary="Delete dead tasks", responses=refusals(*BODY))
 @needs("operate", reach="route")
 async def purge(request: Request, body: NumbersIn, context: In) -> NumbersOut:
     """At most 500 at a time."""
@@ -258,7 +256,7 @@ async def list_kinds(request: Request, context: In) -> KindList:
     return KindList.model_validate({"items": mine})
 
 
-@kinds.put("/task-kinds/{kind}", summary="Set how tasks of a kind are treated", responses=refusals(*_BODY))
+@kinds.put("/task-kinds/{kind}", summary="Set how tasks of a kind are treated", responses=refusals(*BODY))
 @needs("admin", reach="route")
 async def put_kind(request: Request, kind: str, body: KindIn, context: In) -> KindOut:
     """Applies at once, without a restart. `*` needs all but `notify`, `compensation_kind` and `age_seconds_max`."""
@@ -289,7 +287,7 @@ async def get(request: Request, task_id: TaskId, context: In) -> Response:
 
 
 @router.post("/{task_id}/cancel", status_code=204, summary="Cancel a task that no worker has begun",
-             responses=refusals(*_BODY, "not-found"))  # fmt: skip
+             responses=refusals(*BODY, "not-found"))  # fmt: skip
 @needs("operate", reach="route")
 async def cancel(request: Request, task_id: TaskId, body: Reasoned, context: In) -> None:
     """Deletes the task and adds an audit entry."""

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.moment import TIMES_EXAMPLE, Quantiles, Since, Until, rate, span_of
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
@@ -22,7 +22,6 @@ from app.web.scopes import needs
 __all__ = ["WorkStats", "router"]
 
 router = APIRouter(route_class=StrictRoute, responses=refusals("database-unavailable", "busy", "invalid-parameter"))
-In = Annotated[Context, Depends(context_of)]
 Name = Annotated[str, Path(description="1 to 200 characters of `A-Z a-z 0-9 . _ -` in dot-separated words.")]
 Kind = Literal["queue", "task", "job", "service"]
 _ENDED_MAX: Final = 20_000

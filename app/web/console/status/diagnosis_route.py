@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.known_subscription import find
 from app.web.api.subscribing.foreign_topics import pair_of, standing_of
 from app.web.authentication import require_topic
@@ -23,7 +23,6 @@ from db.pool import Row
 __all__ = ["router"]
 
 router = APIRouter(prefix="/console", include_in_schema=False, route_class=PageRoute)
-In = Annotated[Context, Depends(context_of)]
 Text = Annotated[str, Query(max_length=2048)]
 
 _ROWS: Final = 10

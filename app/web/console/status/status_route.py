@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Final
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from starlette.background import BackgroundTask
 from starlette.responses import RedirectResponse, Response
 
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import In
 from app.web.authentication import grant_of
 from app.web.console.frame import frame_of
 from app.web.console.inner_api import ApiRequest, inner_api_of
@@ -22,7 +22,6 @@ from hub.keys import SCOPES
 __all__ = ["router"]
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
-In = Annotated[Context, Depends(context_of)]
 _PERMANENT: Final = 308
 _REFRESH: Final = "hookwire-refresh"
 """The header by which the script of a page asks for its content again."""
