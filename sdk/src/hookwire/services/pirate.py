@@ -32,8 +32,8 @@ class PirateOptions:
     sends_text: bool = False
 
 
-class SimpleWorker:
-    """A Simple Pirate worker: it sends the frames of a REQ on a DEALER. It cannot detect that its queue restarted."""
+class PirateMachine:
+    """Base of both workers: at most one request is in progress."""
 
     def __init__(self, endpoint: str, options: PirateOptions | None = None) -> None:
         self._endpoint = endpoint
@@ -51,6 +51,14 @@ class SimpleWorker:
     def has_parts(self) -> bool:
         """Return False: a Pirate has no partial replies."""
         return False
+
+    def partial(self, now: float, ticket: int, body: Frames) -> Step:
+        """Raise ValueError: a Pirate has no partial replies."""
+        raise ValueError("Pirate workers have no partial replies; use a Majordomo worker of version 0.2")
+
+
+class SimpleWorker(PirateMachine):
+    """A Simple Pirate worker: it sends the frames of a REQ on a DEALER. It cannot detect that its queue restarted."""
 
     def start(self, now: float) -> Step:
         """Connect and say READY."""
@@ -87,10 +95,6 @@ class SimpleWorker:
             self._client = None
         return self._outbox.take()
 
-    def partial(self, now: float, ticket: int, body: Frames) -> Step:
-        """Raise ValueError: a Pirate has no partial replies."""
-        raise ValueError("Pirate workers have no partial replies; use a Majordomo worker of version 0.2")
-
     def abandon(self, now: float, ticket: int) -> Step:
         """Start again on a new socket, because the handler failed; the client repeats its request."""
         self._client = None
@@ -104,28 +108,14 @@ class SimpleWorker:
         return self._outbox.take()
 
 
-class ParanoidWorker:
+class ParanoidWorker(PirateMachine):
     """A Paranoid Pirate worker, with heartbeats and a pause before a reconnection that doubles (PP-09, PP-10)."""
 
     def __init__(self, endpoint: str, options: PirateOptions | None = None) -> None:
-        self._endpoint = endpoint
-        self._options = options or PirateOptions()
+        super().__init__(endpoint, options)
         self._pause = self._options.pause_seconds_first
         self._presence: Presence | None = None
         self._reconnect_at: float | None = None
-        self._client: bytes | None = None
-        self._ticket = 0
-        self._outbox = Outbox()
-
-    @property
-    def is_busy(self) -> bool:
-        """Return whether a request is in progress."""
-        return self._client is not None
-
-    @property
-    def has_parts(self) -> bool:
-        """Return False: a Pirate has no partial replies."""
-        return False
 
     def start(self, now: float) -> Step:
         """Connect and say READY."""
@@ -179,10 +169,6 @@ class ParanoidWorker:
             self._presence.sent(now)
             self._presence.heard(now)
         return self._outbox.take()
-
-    def partial(self, now: float, ticket: int, body: Frames) -> Step:
-        """Raise ValueError: a Pirate has no partial replies."""
-        raise ValueError("Pirate workers have no partial replies; use a Majordomo worker of version 0.2")
 
     def abandon(self, now: float, ticket: int) -> Step:
         """Start again on a new socket, because the handler failed; the client repeats its request."""
