@@ -10,7 +10,6 @@ later one of its key, unless the application locks the key before it draws the r
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -22,17 +21,17 @@ from db.pool import Database
 from db.statements import for_mapped
 from relay.election.port import LeadershipLost
 from relay.goharvest.foreign_owner import tell_foreign_owner
-from relay.goharvest.mapped_rows import MappedRows, parked_name
+from relay.goharvest.mapped_rows import parked_name
 from relay.goharvest.mapping import OutboxMapping
 from relay.goharvest.outbox_table import (
     PROBE_SECONDS_FIRST,
     PROBE_SECONDS_MAX,
     PROBES_MAX,
     Due,
-    RowFault,
     TableRefused,
     lane_of,
 )
+from relay.goharvest.unmarked_table import UnmarkedTable
 from relay.record import Record
 from relay.sink import Refusal, Term
 
@@ -82,17 +81,14 @@ async def looked_at(database: Database, mapping: OutboxMapping) -> Database:
     return database.with_statements(for_mapped(made.parts(found["id"])))
 
 
-class MappedTable:
-    """One table, as its leader sees it. ``name`` is the table's quoted name, and the lease's."""
+class MappedTable(UnmarkedTable):
+    """One table, as its leader sees it."""
 
     def __init__(self, database: Database, mapping: OutboxMapping) -> None:
-        self.name = mapping.name
+        super().__init__(mapping.name)
         self._plain = database
         self._mapping = mapping
         self._database = database.with_statements(for_mapped(mapping.parts()))
-        self._rows = MappedRows()
-        self._term: Term | None = None
-        self._identity = str(uuid.uuid4())
         self._has_seen = False
         self._inserted: int | None = None
         self._look_at = time.monotonic() + _UNSEEN_SECONDS
@@ -100,20 +96,6 @@ class MappedTable:
     async def look_at(self) -> None:
         """Check the expressions and their types by name; raise :class:`TableRefused`, DatabaseError."""
         self._database = await looked_at(self._plain, self._mapping)
-
-    @property
-    def leader_id(self) -> str:
-        """Return the name of the term, or of its part since the last unknown outcome."""
-        return self._identity
-
-    def begin(self) -> None:
-        """Begin a term."""
-        self.refresh()
-        self._rows.clear()
-
-    def refresh(self) -> None:
-        """Take a new name; the next claim begins at the first row, as each does."""
-        self._identity = str(uuid.uuid4())
 
     async def mark(self, term: Term, limit: int) -> list[Record]:
         """Claim the first rows of keys that are not parked, in their order; none when the term is over."""
@@ -129,10 +111,6 @@ class MappedTable:
         self._begin_batch(term)
         there = [self._rows.record(row) for row in rows if row["row_id"] is not None]
         return Due(there, [row["parked_key"] for row in rows if row["row_id"] is None])
-
-    def fault(self, record: Record) -> RowFault | None:
-        """Return why a row can be no record; None: it can."""
-        return self._rows.fault(record)
 
     async def purge(self, ids: Collection[int]) -> None:
         """Delete or mark confirmed rows. Raise :class:`LeadershipLost` when the term is over, and :class:`TableRefused`
@@ -155,9 +133,6 @@ class MappedTable:
                 + ("" if self._mapping.mark is None else ", and whether waits is false after mark")
             )
 
-    async def reset(self, ids: Collection[int]) -> None:
-        """Do nothing: a claim leaves no mark."""
-
     async def park(self, term: Term, refusals: Sequence[Refusal]) -> None:
         """Park the keys of refused records; raise :class:`LeadershipLost` when the term is over."""
         parked = await self._database.execute(
@@ -173,10 +148,6 @@ class MappedTable:
         """Unpark keys."""
         await self._database.execute("compat.unpark", self.name, [parked_name(key) for key in keys])
         _log.info("compat_keys_go_on", outbox=self.name, keys=len(keys))
-
-    def _begin_batch(self, term: Term) -> None:
-        self._term = term
-        self._rows.clear()
 
     async def _look_for_unseen(self) -> None:
         """Warn where rows have no id, and where rows are inserted and none is ever seen.

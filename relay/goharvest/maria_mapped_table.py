@@ -7,7 +7,6 @@ they wait for no lock of a writer.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ import structlog
 from db.errors import Refused
 from db.mariadb.database import MariaDatabase, as_json
 from relay.election.port import LeadershipLost
-from relay.goharvest.mapped_rows import MappedRows, parked_name
+from relay.goharvest.mapped_rows import parked_name
 from relay.goharvest.mapping import OutboxMapping
 from relay.goharvest.maria_mapping import maria_looked_at
 from relay.goharvest.outbox_table import (
@@ -24,10 +23,10 @@ from relay.goharvest.outbox_table import (
     PROBE_SECONDS_MAX,
     PROBES_MAX,
     Due,
-    RowFault,
     TableRefused,
     lane_of,
 )
+from relay.goharvest.unmarked_table import UnmarkedTable
 from relay.record import Record
 from relay.sink import Refusal, Term
 
@@ -36,16 +35,13 @@ __all__ = ["MariaMappedTable", "maria_record_row"]
 _log = structlog.get_logger(__name__)
 
 
-class MariaMappedTable:
-    """One table, as its leader sees it: an `OutboxTable`. ``name`` is the table's quoted name, and the lease's."""
+class MariaMappedTable(UnmarkedTable):
+    """One table, as its leader sees it: an `OutboxTable`."""
 
     def __init__(self, database: MariaDatabase, mapping: OutboxMapping) -> None:
-        self.name = mapping.name
+        super().__init__(mapping.name)
         self._database = database
         self._mapping = mapping
-        self._rows = MappedRows()
-        self._term: Term | None = None
-        self._identity = str(uuid.uuid4())
 
     async def look_at(self) -> None:
         """Check the columns, the expressions with their types by name, and the rights. Raise :class:`TableRefused`,
@@ -57,20 +53,6 @@ class MariaMappedTable:
         except Refused as error:
             done = "deleted from" if self._mapping.mark is None else "marked in"
             raise TableRefused(f"no row can be {done} {self.name}: {error.message}") from error
-
-    @property
-    def leader_id(self) -> str:
-        """Return the name of the term, or of its part since the last unknown outcome."""
-        return self._identity
-
-    def begin(self) -> None:
-        """Begin a term."""
-        self.refresh()
-        self._rows.clear()
-
-    def refresh(self) -> None:
-        """Take a new name; the next claim begins at the first row, as each does."""
-        self._identity = str(uuid.uuid4())
 
     async def mark(self, term: Term, limit: int) -> list[Record]:
         """Claim the first rows of keys that are not parked, in their order; none when the term is over."""
@@ -87,10 +69,6 @@ class MariaMappedTable:
         there = {row["row_id"]: self._record(row) for row in found}
         gone = [row["lane"].decode() for row in due if row["row_id"] not in there]
         return Due([there[one] for one in ids if one in there], gone)
-
-    def fault(self, record: Record) -> RowFault | None:
-        """Return why a row can be no record; None: it can."""
-        return self._rows.fault(record)
 
     async def purge(self, ids: Collection[int]) -> None:
         """Delete or mark confirmed rows. Raise :class:`LeadershipLost` when the term is over, and :class:`TableRefused`
@@ -119,9 +97,6 @@ class MariaMappedTable:
             return (await self._database.execute("mapped.purge", **given)).rows
         return (await self._database.execute("mapped.purge_by_mark", **given)).rows
 
-    async def reset(self, ids: Collection[int]) -> None:
-        """Do nothing: a claim leaves no mark."""
-
     async def park(self, term: Term, refusals: Sequence[Refusal]) -> None:
         """Park the keys of refused records; raise :class:`LeadershipLost` when the term is over."""
         rows = [
@@ -144,10 +119,6 @@ class MariaMappedTable:
         await self._database.execute("mapped.probe_topic_now", outbox=self.name, keys=array)
         await self._database.execute("mapped.unpark", outbox=self.name, keys=array)
         _log.info("compat_keys_go_on", outbox=self.name, keys=len(keys))
-
-    def _begin_batch(self, term: Term) -> None:
-        self._term = term
-        self._rows.clear()
 
     def _record(self, row: Mapping[str, Any]) -> Record:
         return self._rows.record(maria_record_row(row))

@@ -16,7 +16,6 @@ A refused row holds all rows behind it, because the offset cannot pass it. It is
 from __future__ import annotations
 
 import time
-import uuid
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
@@ -24,8 +23,8 @@ from typing import Any, Final, NamedTuple, Protocol
 import structlog
 
 from relay.election.port import LeadershipLost
-from relay.goharvest.mapped_rows import MappedRows
-from relay.goharvest.outbox_table import PROBE_SECONDS_FIRST, PROBE_SECONDS_MAX, Due, RowFault
+from relay.goharvest.outbox_table import PROBE_SECONDS_FIRST, PROBE_SECONDS_MAX, Due
+from relay.goharvest.unmarked_table import UnmarkedTable
 from relay.record import Record
 from relay.sink import Refusal, Term
 
@@ -72,20 +71,17 @@ class _Sight(NamedTuple):
     at: float
 
 
-class OffsetTable:
-    """One table, as its leader sees it: an `OutboxTable`. ``name`` is its quoted name."""
+class OffsetTable(UnmarkedTable):
+    """One table, as its leader sees it: an `OutboxTable`."""
 
     def __init__(self, name: str, store: OffsetStore, lag_seconds: float) -> None:
-        self.name = name
+        super().__init__(name)
         self._store = store
         self._lag_seconds = lag_seconds
-        self._rows = MappedRows()
         self._sights: deque[_Sight] = deque()
         self._until: int | None = None
         self._batch: list[tuple[int, int]] = []
         self._confirmed: set[int] = set()
-        self._term: Term | None = None
-        self._identity = str(uuid.uuid4())
         self._held_seconds = 0.0
         self._held_until = 0.0
         self._held_at = 0
@@ -99,21 +95,11 @@ class OffsetTable:
             " can be deleted or marked, none is lost",
         )  # fmt: skip
 
-    @property
-    def leader_id(self) -> str:
-        """Return the name of the term, or of its part since the last unknown outcome."""
-        return self._identity
-
     def begin(self) -> None:
         """Begin a term."""
-        self.refresh()
-        self._rows.clear()
+        super().begin()
         self._batch.clear()
         self._confirmed.clear()
-
-    def refresh(self) -> None:
-        """Take a new name; the next claim begins behind the offset, as each does."""
-        self._identity = str(uuid.uuid4())
 
     async def mark(self, term: Term, limit: int) -> list[Record]:
         """Claim the first rows behind the offset that are old enough; a row that was refused is claimed alone."""
@@ -121,8 +107,7 @@ class OffsetTable:
         if until is None or (self._held_seconds and time.monotonic() < self._held_until):
             return []
         found = await self._store.behind(term, until, 1 if self._held_seconds else limit)
-        self._term = term
-        self._rows.clear()
+        self._begin_batch(term)
         self._confirmed.clear()
         records = [self._rows.record(row) for row in found]
         self._batch = [(record.id, row["place"]) for record, row in zip(records, found, strict=True)]
@@ -145,10 +130,6 @@ class OffsetTable:
         """Return nothing: no key is parked."""
         return Due([], [])
 
-    def fault(self, record: Record) -> RowFault | None:
-        """Return why a row can be no record; None: it can."""
-        return self._rows.fault(record)
-
     async def purge(self, ids: Collection[int]) -> None:
         """Set the offset to the last row before the first that is not confirmed. A pause ends when it passes the
         refused row. Raise :class:`LeadershipLost` when the term is over.
@@ -166,9 +147,6 @@ class OffsetTable:
             raise LeadershipLost(f"term {self._term.number} of {self.name} is over")
         if place >= self._held_at:
             self._held_seconds = 0.0
-
-    async def reset(self, ids: Collection[int]) -> None:
-        """Do nothing: a claim leaves no mark."""
 
     async def park(self, term: Term, refusals: Sequence[Refusal]) -> None:
         """Hold the table: the offset cannot pass the refused row."""
