@@ -6,9 +6,13 @@ import asyncio
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+import structlog
+
 from runtime.pause import pause
 
 __all__ = ["Periodic"]
+
+_log = structlog.get_logger(__name__)
 
 
 class Periodic(ABC):
@@ -17,11 +21,12 @@ class Periodic(ABC):
     With an interval of None each round waits for a notification, also the first.
 
     A subclass sets ``name`` and writes :meth:`once`. An exception of a class in ``expected`` is an operating error: it
-    goes to :meth:`failed`, and the next round follows. Any other exception ends the process.
+    is logged as the event ``failure``, and the next round follows. Any other exception ends the process.
     """
 
     name: str
     expected: ClassVar[tuple[type[Exception], ...]] = ()
+    failure: ClassVar[str] = ""
 
     def __init__(self, interval_seconds: float | None) -> None:
         self._interval_seconds = interval_seconds
@@ -54,8 +59,10 @@ class Periodic(ABC):
         """Work for one round."""
 
     def failed(self, error: Exception) -> None:
-        """Report an expected error of a round. A subclass without a report of its own raises it again."""
-        raise error
+        """Report an expected error of a round. A subclass without a ``failure`` raises it again."""
+        if not self.failure:
+            raise error
+        _log.warning(self.failure, error=str(error))
 
     def pause_seconds(self) -> float | None:
         """Return how long to pause before the next round; None: until a notification."""

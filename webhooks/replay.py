@@ -26,15 +26,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import structlog
-
 from db.errors import DatabaseError
 from db.pool import Database, Row
 from runtime.periodic import Periodic
 
 __all__ = ["Replayer"]
 
-_log = structlog.get_logger(__name__)
 _RECORDS_MAX = 500  # in one step
 _BATCH = 25
 """Deliveries in one step of a replay without a rate: some 8 ms of a worker's time."""
@@ -67,6 +64,7 @@ class Replayer(Periodic):
 
     name = "replayer"
     expected: ClassVar = (DatabaseError,)
+    failure = "replay_waits"
 
     def __init__(self, database: Database, on_due: Callable[[Sequence[int]], None], poll_seconds: float = 2.0) -> None:
         super().__init__(poll_seconds)
@@ -83,10 +81,6 @@ class Replayer(Periodic):
     def pause_seconds(self) -> float:
         """Return the time until the next step is due, at most ``poll_seconds``."""
         return self._next_seconds
-
-    def failed(self, error: Exception) -> None:
-        """Report that the database does not answer."""
-        _log.warning("replay_waits", error=str(error))
 
     async def step(self) -> bool:
         """Take one step of the replay that is due; return False when none is due."""

@@ -31,6 +31,7 @@ class Cleanup(Periodic):
 
     name = "clean-up"
     expected: ClassVar = (DatabaseError,)
+    failure = "cleanup_failed"
 
     def __init__(self, database: Database, idempotency_seconds: int, interval_seconds: float = 60.0) -> None:
         super().__init__(interval_seconds)
@@ -39,10 +40,6 @@ class Cleanup(Periodic):
         self._incidents = Incidents(database)
         self._rollups = Rollups(database)
         self._idempotency_seconds = idempotency_seconds
-
-    def failed(self, error: Exception) -> None:
-        """Report that the database does not answer."""
-        _log.warning("cleanup_failed", error=str(error))
 
     async def once(self) -> int:
         """Run one round; return how many partitions were made."""

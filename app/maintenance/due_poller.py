@@ -18,15 +18,12 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar
 from uuid import UUID
 
-import structlog
-
 from db.errors import DatabaseError
 from db.pool import Database
 from runtime.periodic import Periodic
 
 __all__ = ["DuePoller"]
 
-_log = structlog.get_logger(__name__)
 _SHARE = 20  # A poll may be slow over many dead rows of an old snapshot. It takes at most a twentieth of the time.
 
 
@@ -40,6 +37,7 @@ class DuePoller(Periodic):
 
     name = "due poller"
     expected: ClassVar = (DatabaseError,)
+    failure = "due_poll_failed"
 
     def __init__(
         self,
@@ -78,7 +76,7 @@ class DuePoller(Periodic):
 
     def failed(self, error: Exception) -> None:
         """Report that the database does not answer."""
-        _log.warning("due_poll_failed", error=str(error))
+        super().failed(error)
         self._on_outage()
 
     def pause_seconds(self) -> float:

@@ -81,6 +81,7 @@ class Retention(Periodic):
 
     name = "retention"
     expected: ClassVar = (DatabaseError,)
+    failure = "retention_failed"
 
     def __init__(self, database: Database, options: RetentionOptions, today: Callable[[], date] = _utc_today) -> None:
         super().__init__(options.interval_seconds)
@@ -90,10 +91,6 @@ class Retention(Periodic):
         # The day of each walk, and its last row.
         self._walked: dict[tuple[str, int | str | None], tuple[date, int]] = {}
         self._partitions_seen: tuple[date, int] | None = None  # the day, and the id up to which they were seen
-
-    def failed(self, error: Exception) -> None:
-        """Report the first part of the round that failed."""
-        _log.warning("retention_failed", error=str(error))
 
     async def once(self) -> Removed:
         """Run one round. The other parts run after a failed part; then raise the first failure."""

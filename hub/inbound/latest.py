@@ -12,15 +12,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import ClassVar, Final, Literal
 
-import structlog
-
 from db.errors import DatabaseError
 from db.pool import Database, Row
 from runtime.periodic import Periodic
 
 __all__ = ["LATEST_MAX", "InboundRequest", "LatestRequests"]
 
-_log = structlog.get_logger(__name__)
 LATEST_MAX: Final = 20
 _BODY_BYTES: Final = 4_096
 _TEXT_MAX: Final = 200
@@ -48,6 +45,7 @@ class LatestRequests(Periodic):
 
     name = "inbound requests"
     expected: ClassVar = (DatabaseError,)
+    failure = "inbound_requests_not_kept"
 
     def __init__(self, database: Database, interval_seconds: float = 1.0) -> None:
         super().__init__(interval_seconds)
@@ -60,10 +58,6 @@ class LatestRequests(Periodic):
         if request.body is not None:
             request = replace(request, body=request.body[:_BODY_BYTES])
         place.append((datetime.now(UTC), request))
-
-    def failed(self, error: Exception) -> None:
-        """Report that the database does not answer; these requests are not shown."""
-        _log.warning("inbound_requests_not_kept", error=str(error))
 
     async def once(self) -> int:
         """Write what has come since the last round; return how many."""

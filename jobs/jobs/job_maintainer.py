@@ -42,6 +42,7 @@ class JobMaintainer(Periodic):
 
     name = "job_maintainer"
     expected: ClassVar = (DatabaseError,)
+    failure = "job_maintainer_failed"
 
     def __init__(
         self,
@@ -65,10 +66,6 @@ class JobMaintainer(Periodic):
             self.failed(error)
         await self.keep()
         await self._purge()
-
-    def failed(self, error: Exception) -> None:
-        """Report that the database did not do a part of the round."""
-        _log.warning("job_maintainer_failed", error=str(error))
 
     async def keep(self) -> Counter[str]:
         """Handle due jobs in passes until a pass finds nothing; return the counts by action."""

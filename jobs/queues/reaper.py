@@ -57,6 +57,7 @@ class Reaper(Periodic):
 
     name = "reaper"
     expected: ClassVar = (DatabaseError,)
+    failure = "reaper_failed"
 
     def __init__(
         self,
@@ -75,10 +76,6 @@ class Reaper(Periodic):
         """Reap due messages, then check and purge the queues if their intervals have passed."""
         await self.reap()
         await self._keep_up()
-
-    def failed(self, error: Exception) -> None:
-        """Report that the database does not answer."""
-        _log.warning("reaper_failed", error=str(error))
 
     async def reap(self) -> Reaped:
         """Reap in batches until nothing is due; return the counts."""

@@ -40,6 +40,7 @@ class Cleaner(Periodic):
 
     name = "task_cleaner"
     expected: ClassVar = (DatabaseError,)
+    failure = "task_cleaner_failed"
 
     def __init__(
         self,
@@ -57,10 +58,6 @@ class Cleaner(Periodic):
         """Clean due tasks, then purge if the interval has passed."""
         await self.clean()
         await self._purge()
-
-    def failed(self, error: Exception) -> None:
-        """Report that the database does not answer."""
-        _log.warning("task_cleaner_failed", error=str(error))
 
     async def clean(self) -> Counter[str]:
         """Clean in passes until a pass finds nothing; return the counts by action."""

@@ -33,6 +33,7 @@ class RequestReaper(Periodic):
 
     name = "request_reaper"
     expected: ClassVar = (DatabaseError,)
+    failure = "request_reaper_failed"
 
     def __init__(
         self, database: Database, archive_days: int, on_reaped: Callable[[Mapping[str, int]], None] = lambda _: None
@@ -54,10 +55,6 @@ class RequestReaper(Periodic):
         if now >= self._purge_at:
             self._purge_at = now + _PURGE_SECONDS
             await self.purge()
-
-    def failed(self, error: Exception) -> None:
-        """Log that the database failed."""
-        _log.warning("request_reaper_failed", error=str(error))
 
     async def reap(self) -> None:
         """Reap batches until nothing is due."""
