@@ -34,9 +34,9 @@ from relay.goharvest.compat_table import CompatTable
 from relay.goharvest.mapped_table import MappedTable
 from relay.goharvest.mapping import OutboxMapping
 from relay.goharvest.outbox_table import OutboxTable
-from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.observer import Observer
 from relay.sink import Features, Term
+from tests.relay.memory import MemoryBroker, MemoryElection, MemorySink
 
 __all__ = ["run"]
 

@@ -9,8 +9,8 @@
 There is one lease for each (sink, partition group). A process may hold several at a time, so ``acquire`` is called
 again while other leases are still held. Detection only; the fence is at the resource (RO-04): before it returns a
 lease, an election has raised the term in the database. Adapters: :mod:`relay.election.lease` (PostgreSQL),
-:mod:`relay.election.neli` (Kafka), :mod:`relay.goharvest.maria_election` (MariaDB and MySQL), :mod:`relay.memory`
-(tests).
+:mod:`relay.election.neli` (Kafka), :mod:`relay.goharvest.maria_election` (MariaDB and MySQL). Tests
+have one in memory (tests/relay/memory.py).
 """
 
 from __future__ import annotations

@@ -13,11 +13,11 @@ from app.failpoints import MOMENTS, POINTS, FailpointDatabase, Failpoints, Failp
 from app.settings.settings import SettingsRefused
 from db.errors import OutcomeUnknown
 from db.pool import PoolOptions, open_database
-from relay.memory import MemoryBroker, MemorySink
 from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import Batch, Term
 from tests.relay.harness import relay_harness
+from tests.relay.memory import MemoryBroker, MemorySink
 
 TERM = Term("kafka", 0, 1, 1, 0)
 RECORD = Record(1, 0, "evt_abcd2345_1", "default", "t", None, None, None, {}, b"", datetime(2026, 1, 1, tzinfo=UTC))

@@ -16,9 +16,9 @@ from relay.election.neli_options import NeliOptions
 from relay.election.port import Election
 from relay.goharvest.maria_election import MariaElection
 from relay.kafka.options import KafkaOptions
-from relay.memory import MemoryElection
 from tests.relay.goharvest.harness import on_mariadb
 from tests.relay.harness import Harness
+from tests.relay.memory import MemoryElection
 
 Service = Leases | NeliElection | MariaElection
 TIMES = NeliTimes(beat_seconds=0.25, fence_seconds=4, session_seconds=6, rebalance_seconds=10)

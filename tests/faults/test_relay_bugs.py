@@ -24,7 +24,6 @@ from db.statements import STATEMENTS
 from relay.harvester import Harvester
 from relay.kafka.batches import BatchLayout, waves
 from relay.kafka.sink import KafkaOptions, KafkaSink
-from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.outbox import Outbox
 from relay.sink import SHARDS, Batch, Receipt, SinkUnavailable, Term
 from scripts.servers.kafka import KafkaServer
@@ -32,6 +31,7 @@ from tests.relay.election.test_lease import leases_of, process, rows
 from tests.relay.harness import INCARNATION, Harness, all_carried, relay_harness, relay_of, running
 from tests.relay.kafka.kafka_topic import make_topic, read_committed
 from tests.relay.kafka.test_sink import IMPATIENT, TERM, record
+from tests.relay.memory import MemoryBroker, MemoryElection, MemorySink
 from tests.relay.test_harvester import NUMBERED, PLAIN
 from tests.relay.wire import PRODUCE, wire_to
 from tests.waiting import until

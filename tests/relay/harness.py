@@ -15,12 +15,12 @@ from db.pool import Database, PoolOptions, Row, open_database
 from relay.election.port import Election
 from relay.harvester import Harvester, HarvesterOptions
 from relay.holds.hold import Holds
-from relay.memory import MemoryElection
 from relay.metrics import RelayMetrics
 from relay.outbox import Outbox
 from relay.sink import Sink, Term
 from relay.sink_relay import SinkRelay
 from runtime.wake import Wake
+from tests.relay.memory import MemoryElection
 from tests.waiting import until
 
 INCARNATION = "abcd2345"

@@ -18,7 +18,6 @@ from db.errors import ServerTrouble
 from db.pool import Database
 from relay.election.port import LeadershipLost
 from relay.holds.hold import Holds
-from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.metrics import RelayMetrics
 from relay.outbox import Outbox
 from relay.sink import SHARDS, Batch, Features, Receipt, SinkUnavailable
@@ -34,6 +33,7 @@ from tests.relay.harness import (
     relay_of,
     running,
 )
+from tests.relay.memory import MemoryBroker, MemoryElection, MemorySink
 from tests.waiting import lasts, until
 
 PLAIN = Features(window="batch", batch_records_max=50, overlap=2)

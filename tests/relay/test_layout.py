@@ -15,7 +15,6 @@ from relay.election.lease import LeaseOptions, Leases
 from relay.election.leases_table import ensure_leases
 from relay.key_order import one_topic_of_each_key, refusals_by_key
 from relay.layout import LayoutChange, LayoutPlan, LayoutRefused, Relayout, read_layout
-from relay.memory import MemoryBroker, MemorySink
 from relay.sink import Batch, Features, Receipt, Refusal, Sink, SinkUnavailable, Term
 from tests.relay.harness import (
     DEADLINE_SECONDS,
@@ -28,6 +27,7 @@ from tests.relay.harness import (
     running,
 )
 from tests.relay.kafka.test_batches import record
+from tests.relay.memory import MemoryBroker, MemorySink
 from tests.waiting import until
 
 NUMBERED = Features(window="batch", batch_records_max=20, overlap=2, manifests=True)

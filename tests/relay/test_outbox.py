@@ -14,7 +14,6 @@ from db.errors import Refused
 from db.pool import Database, PoolOptions, open_database
 from db.statements import STATEMENTS
 from relay.election.port import LeadershipLost
-from relay.memory import MemoryBroker, MemorySink
 from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import SHARDS, Batch, Term
@@ -28,6 +27,7 @@ from tests.relay.harness import (
     relay_of,
     running,
 )
+from tests.relay.memory import MemoryBroker, MemorySink
 from tests.waiting import until
 
 MEBIBYTE = 1024 * 1024

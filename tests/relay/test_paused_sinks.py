@@ -9,10 +9,10 @@ import pytest
 
 from db.pool import Row
 from relay.holds.hold import DueTopic, Hold, Holds
-from relay.memory import MemoryBroker, MemorySink
 from relay.outbox import Outbox
 from relay.sink import SHARDS
 from tests.relay.harness import INCARNATION, FaultyDatabase, Harness, all_carried, relay_harness, relay_of, running
+from tests.relay.memory import MemoryBroker, MemorySink
 from tests.waiting import until
 
 MEBIBYTE = 1024 * 1024

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from relay.holds.hold import Holds, Policy
-from relay.memory import MemoryBroker, MemorySink
 from relay.outbox import Outbox
 from relay.sink import Batch, Receipt, Refusal
 from tests.relay.harness import Harness, all_carried, relay_harness, relay_of, running
+from tests.relay.memory import MemoryBroker, MemorySink
 from tests.waiting import until
 
 

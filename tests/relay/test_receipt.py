@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from prometheus_client import CollectorRegistry
 
-from relay.memory import MemoryBroker, MemorySink
 from relay.metrics import RelayMetrics
 from relay.sink import Batch, Features, Receipt, SinkUnavailable
 from tests.relay.harness import all_carried, relay_harness, relay_of, running
+from tests.relay.memory import MemoryBroker, MemorySink
 
 FEATURES = Features(window="batch", batch_records_max=50, overlap=2)
 

@@ -12,11 +12,11 @@ from structlog.testing import CapturingLogger
 from db.direct import connect_direct
 from db.pool import Database, Row
 from relay.election.lease import LeaseOptions, Leases
-from relay.memory import MemoryBroker, MemorySink
 from relay.record import Record
 from relay.sink import Batch, Features, Receipt, SinkUnavailable
 from relay.sink_trouble import SinkTrouble
 from tests.relay.harness import FaultyDatabase, all_carried, relay_harness, relay_of, running
+from tests.relay.memory import MemoryBroker, MemorySink
 from tests.waiting import until
 
 

@@ -10,10 +10,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from db.pool import Database
-from relay.memory import MemoryBroker, MemorySink
 from relay.metrics import RelayMetrics
 from relay.sink import Features
 from tests.relay.harness import FaultyDatabase, Harness, all_carried, relay_harness, relay_of, running
+from tests.relay.memory import MemoryBroker, MemorySink
 from tests.waiting import until
 
 COSTLY = Features(window="batch", batch_records_max=50, overlap=2, manifests=True, small_batch_seconds=0.02)

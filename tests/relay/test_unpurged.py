@@ -14,13 +14,13 @@ from prometheus_client import CollectorRegistry
 import relay.unpurged
 from db.errors import HeldBack, Unavailable
 from relay.holds.hold import Holds
-from relay.memory import MemoryBroker, MemorySink
 from relay.metrics import RelayMetrics
 from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import SHARDS, Batch, Term
 from relay.unpurged import Acknowledged, Unpurged
 from tests.relay.harness import INCARNATION, FaultyDatabase, Harness, relay_harness
+from tests.relay.memory import MemoryBroker, MemorySink
 
 
 @dataclass

@@ -12,7 +12,6 @@ from prometheus_client import CollectorRegistry
 
 from relay.harvester import Harvester, HarvesterOptions
 from relay.holds.hold import Holds
-from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.metrics import RelayMetrics
 from relay.outbox import Outbox
 from relay.record import Record
@@ -20,6 +19,7 @@ from relay.sink import SHARDS
 from relay.sink_relay import SinkRelay
 from runtime.wake import Wake
 from tests.relay.harness import INCARNATION, Harness, relay_harness, running
+from tests.relay.memory import MemoryBroker, MemoryElection, MemorySink
 from tests.waiting import until
 
 

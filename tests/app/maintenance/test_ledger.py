@@ -10,10 +10,10 @@ import pytest
 
 from app.checks.ledger import compare_ledger
 from app.maintenance.ledger import Ledger
-from relay.memory import MemoryBroker, MemorySink
 from relay.outbox import Outbox
 from relay.sink import Batch
 from tests.relay.harness import INCARNATION, Harness, all_carried, publish, relay_harness, relay_of, running
+from tests.relay.memory import MemoryBroker, MemorySink
 from tests.waiting import poll
 
 HOUR = datetime(2026, 1, 15, 9, tzinfo=UTC)

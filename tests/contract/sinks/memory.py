@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from relay.memory import MemoryBroker, MemorySink
 from relay.record import Record
 from relay.sink import Features
 from tests.contract.sinks.harness import Kept, SinkAdapter
+from tests.relay.memory import MemoryBroker, MemorySink
 
 
 class Harness:

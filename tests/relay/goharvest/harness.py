@@ -24,10 +24,10 @@ from relay.goharvest.compat_table import CompatTable
 from relay.goharvest.maria_installation import ensure_tables
 from relay.goharvest.maria_table import MariaTable
 from relay.goharvest.outbox_table import OutboxTable
-from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.observer import Event, MeterRead, Observer
 from relay.sink import Features, Term
 from tests.relay.harness import raise_term
+from tests.relay.memory import MemoryBroker, MemoryElection, MemorySink
 from tests.waiting import until
 
 TABLE = 'Shop."Out box"'

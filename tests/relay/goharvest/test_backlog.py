@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from relay.goharvest.compat import CompatHarvester, CompatOptions
-from relay.memory import MemoryBroker, MemorySink
 from relay.observer import Observer
 from relay.sink import Batch, Features, Receipt
 from tests.relay.goharvest import test_mapped as on_postgres
 from tests.relay.goharvest import test_maria_mapped as on_maria
+from tests.relay.memory import MemoryBroker, MemorySink
 
 maria = on_maria.place
 postgres = on_postgres.place

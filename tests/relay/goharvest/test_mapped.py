@@ -21,12 +21,12 @@ from relay.goharvest.compat import CompatHarvester, CompatOptions
 from relay.goharvest.mapped_table import MappedTable
 from relay.goharvest.mapping import MappingRefused, OutboxMapping, mapping_of
 from relay.goharvest.outbox_table import TableRefused
-from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.observer import Observer
 from relay.sink import Batch, Features, Receipt, Refusal, Sink, Term
 from runtime.wake import Wake
 from tests.relay.goharvest.harness import FaultyDatabase, on_postgres
 from tests.relay.harness import raise_term
+from tests.relay.memory import MemoryBroker, MemoryElection, MemorySink
 from tests.waiting import until
 
 DEBEZIUM = """CREATE TABLE outbox (

@@ -19,10 +19,10 @@ from relay.goharvest.maria_installation import ensure_mapped_tables
 from relay.goharvest.maria_mapped_table import MariaMappedTable
 from relay.goharvest.maria_mapping import order_hint
 from relay.goharvest.outbox_table import TableRefused
-from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.observer import Observer
 from relay.sink import Features, Refusal, Term
 from tests.relay.goharvest.harness import FaultyMariaDatabase, connected
+from tests.relay.memory import MemoryBroker, MemoryElection, MemorySink
 from tests.waiting import until
 
 DEBEZIUM = """CREATE TABLE outbox (

@@ -17,11 +17,11 @@ from relay.goharvest.mapping import MappingRefused, mapping_of
 from relay.goharvest.maria_offsets import MariaOffsets
 from relay.goharvest.offset_table import Horizon, OffsetTable
 from relay.goharvest.outbox_table import TableRefused
-from relay.memory import MemorySink
 from relay.observer import Observer
 from relay.sink import Features, Refusal, Term
 from tests.relay.goharvest import test_mapped as on_postgres
 from tests.relay.goharvest import test_maria_mapped as on_maria
+from tests.relay.memory import MemorySink
 from tests.waiting import until
 
 maria = on_maria.place
