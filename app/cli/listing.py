@@ -54,12 +54,18 @@ def print_list(
         say(empty)
 
 
-async def print_one(path: str, url: str | None, config: Path | None, *, as_json: bool) -> int:
-    """Print one object as JSON, with ``as_json`` on one line; return the exit code."""
+async def print_one(
+    path: str, url: str | None, config: Path | None, *, as_json: bool, show: Callable[[Any], None] | None = None,
+    params: dict[str, str] | None = None,
+) -> int:  # fmt: skip
+    """Print one object: as JSON on one line, or by ``show``, or as indented JSON. Return the exit code."""
     from app.cli.hub_client import get, hub_of
 
-    found = await get(f"{hub_of(url, config)}{path}")
-    say(json.dumps(found, indent=None if as_json else 2))
+    found = await get(f"{hub_of(url, config)}{path}", params=params)
+    if show is not None and not as_json:
+        show(found)
+    else:
+        say(json.dumps(found, indent=None if as_json else 2))
     return 0
 
 
@@ -67,6 +73,7 @@ async def print_done(
     path: str, asked: Mapping[str, Any] | None, words_of: Callable[[Any], str] | None, url: str | None,
     config: Path | None, *, as_json: bool, method: str = "POST", if_empty: Mapping[str, Any] | None = None,
     fails: Callable[[Any], bool] | None = None, deadline_seconds: float = 60.0,
+    headers: Mapping[str, str] | None = None,
 ) -> int:  # fmt: skip
     """Send one request with a JSON body, and print its answer: as JSON on one line, or in words, or as indented JSON.
 
@@ -76,9 +83,9 @@ async def print_done(
     from app.cli.hub_client import AS_JSON, answer_of, connected, hub_of, success_of
 
     address = f"{hub_of(url, config)}{path}"
-    content, headers = (json.dumps(asked).encode("ascii"), AS_JSON) if asked is not None else (None, {})
+    content, kind = (json.dumps(asked).encode("ascii"), AS_JSON) if asked is not None else (None, {})
     async with connected() as client:
-        answer = await answer_of(client, method, address, content, headers, deadline_seconds)
+        answer = await answer_of(client, method, address, content, {**kind, **(headers or {})}, deadline_seconds)
     is_empty = answer.is_success and not answer.content
     done = if_empty if is_empty and if_empty is not None else success_of(answer)
     if as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Annotated, Any, Final
 
@@ -10,7 +9,7 @@ import typer
 
 from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say
-from app.cli.listing import print_listed
+from app.cli.listing import print_listed, print_one
 from app.cli.moment import shown_moment
 from app.cli.one_line import on_one_line
 
@@ -58,7 +57,7 @@ def show(event: Id, url: Url = None, as_json: Json = False, config: Config = Non
 
       hookwire events show evt_k3v7q2ha_42
     """
-    run(_show(event, url, as_json, config))
+    run(print_one(f"/events/{segment(event)}", url, config, as_json=as_json, show=_print_state))
 
 
 def _row(one: dict[str, Any]) -> tuple[str, ...]:
@@ -72,14 +71,9 @@ def _row(one: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-async def _show(event: str, url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import get, hub_of
+def _print_state(found: dict[str, Any]) -> None:
     from app.cli.table import show as show_table
 
-    found = await get(f"{hub_of(url, config)}/events/{segment(event)}")
-    if as_json:
-        say(json.dumps(found))
-        return 0
     about = [found["id"], found["topic"], *([f"key {found['key']}"] if found["key"] else []), found["state"]]
     erased = [f"its contents were erased at {shown_moment(found['erased_at'])}"] if found["erased_at"] else []
     for line in ("  ".join(about), found["reason"], *erased):
@@ -91,7 +85,6 @@ async def _show(event: str, url: str | None, as_json: bool, config: Any) -> int:
     ]
     if rows:
         show_table(("For", "State", "Next", "Reason"), rows, ("For", "Reason"))
-    return 0
 
 
 @events.command()
@@ -102,21 +95,15 @@ def trace(event: Id, url: Url = None, as_json: Json = False, config: Config = No
 
       hookwire events trace evt_k3v7q2ha_42
     """
-    run(_trace(event, url, as_json, config))
+    run(print_one(f"/events/{segment(event)}/timeline", url, config, as_json=as_json, show=_print_steps))
 
 
-async def _trace(event: str, url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import get, hub_of
+def _print_steps(found: dict[str, Any]) -> None:
     from app.cli.table import show as show_table
 
-    found = await get(f"{hub_of(url, config)}/events/{segment(event)}/timeline")
-    if as_json:
-        say(json.dumps(found))
-        return 0
     for line in (f"{found['event_id']}  {found['topic']}  {found['state']}", found["summary"]):
         say(on_one_line(line, is_terminal=sys.stdout.isatty()))
     show_table(("When", "Step", "State", "Reason"), [_step(one) for one in found["steps"]], ("Step", "Reason"))
-    return 0
 
 
 def _step(one: dict[str, Any]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from app.cli.data import line, segment
 from app.cli.entry import Config, Json, Url, parsed, run, say
 from app.cli.failure import CommandFailed
 from app.cli.lines.stats import Since, print_stats, work_lines
-from app.cli.listing import listed, print_done, print_listed
+from app.cli.listing import listed, print_done, print_listed, print_one
 from app.cli.moment import shown_moment
 from app.cli.named_values import named_values
 
@@ -100,7 +100,7 @@ def enqueue(
              "callbacks": named_callbacks or None, "assignee": assignee}  # fmt: skip
     asked = {name: value for name, value in draft.items() if value is not None}
     named = {"Idempotency-Key": line("--idempotency-key", idempotency_key)} if idempotency_key is not None else {}
-    run(_enqueue(asked, named, url, config, as_json=as_json))
+    run(print_done("/jobs", asked, lambda made: str(made["id"]), url, config, as_json=as_json, headers=named))
 
 
 @jobs.command(name="list")
@@ -126,7 +126,7 @@ def show(job: Id, url: Url = None, as_json: Json = False, config: Config = None)
 
       hookwire jobs show 7b0b1f0c-6f0e-4a53-9a0c-6b1f0f2a9d11
     """
-    run(_show(job, url, as_json, config))
+    run(print_one(f"/jobs/{segment(job)}", url, config, as_json=as_json, show=_print_job))
 
 
 @jobs.command()
@@ -224,7 +224,8 @@ def stats(
         run(print_stats(path, work_lines, asked, url, config, as_json=as_json))
     if since is not None:
         raise CommandFailed("--since needs --kind; without it, --days says how far back", 2)
-    run(_stats(days, url, as_json, config))
+    params = {"days": str(days)}
+    run(print_one("/jobs/statistics", url, config, as_json=as_json, show=_print_statistics, params=params))
 
 
 @jobs.command()
@@ -310,25 +311,9 @@ async def _list_periodic(url: str | None, config: Any, *, indent: int | None) ->
     return 0
 
 
-async def _enqueue(
-    body: dict[str, Any], headers: dict[str, str], url: str | None, config: Any, *, as_json: bool
-) -> int:
-    from app.cli.hub_client import AS_JSON, hub_of, post
-
-    address = f"{hub_of(url, config)}/jobs"
-    made, _ = await post(address, json.dumps(body).encode(), {**AS_JSON, **headers}, deadline_seconds=60.0)
-    say(json.dumps(made) if as_json else made["id"])
-    return 0
-
-
-async def _show(job: str, url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import get, hub_of
+def _print_job(found: dict[str, Any]) -> None:
     from app.cli.table import show as show_table
 
-    found = await get(f"{hub_of(url, config)}/jobs/{segment(job)}")
-    if as_json:
-        say(json.dumps(found))
-        return 0
     facts = [
         (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
         for name, value in found.items()
@@ -338,21 +323,14 @@ async def _show(job: str, url: str | None, as_json: bool, config: Any) -> int:
     if found["trail"]:
         acts = [(act["at"][:19], act["actor"], act["verb"], act["reason"] or "") for act in found["trail"]]
         show_table(("When", "Who", "What", "Why"), acts, ("Why",))
-    return 0
 
 
-async def _stats(days: int, url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import get, hub_of
+def _print_statistics(found: dict[str, Any]) -> None:
     from app.cli.table import show as show_table
 
-    found = await get(f"{hub_of(url, config)}/jobs/statistics", params={"days": str(days)})
-    if as_json:
-        say(json.dumps(found))
-        return 0
     live = [(row["kind"], row["state"], "", str(row["jobs"]), "") for row in found["live"]]
     ended = [
         (row["kind"], row["state"], row["performer"] or "", str(row["jobs"]), f"{row['total_seconds'] or 0:.0f} s")
         for row in found["ended"]
     ]
     show_table(("Kind", "State", "By", "Jobs", "Took"), live + ended)
-    return 0
