@@ -7,7 +7,7 @@
         '------> no answer ---------------------------> the service that can bring the database back
 
 An idle process runs one query a second, regardless of its number of services. The poller finds work that no signal
-announced: of another process, a due retry, a lost NOTIFY (RO-09). Services poll by themselves only while they have
+announced: of another process, a due retry, a lost NOTIFY. Services poll by themselves only while they have
 work, and once in some minutes.
 """
 

@@ -1,4 +1,4 @@
-"""Maintainer of jobs: handles due dates, deadlines, expired leases and schedules (JB-42, JB-49, JB-63, JB-73).
+"""Maintainer of jobs: handles due dates, deadlines, expired leases and schedules.
 
 It runs when the due poller has found something. Any number of them may run: rows that another one has locked are
 skipped. One transaction enqueues the job of a tick and stores the schedule's next time.

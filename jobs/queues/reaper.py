@@ -1,4 +1,4 @@
-"""Reaper: a message that its receiver did not settle within the lease is available again, or dead (JB-08, JB-63).
+"""Reaper: a message that its receiver did not settle within the lease is available again, or dead.
 
 It runs when the due poller has found something, in bounded batches, oldest first. Any number of reapers may run: rows
 that another reaper has locked are skipped. Every ``cleanup_seconds`` it removes expired temporary queues and adds rows

@@ -1,4 +1,4 @@
-"""Cleaner: notifies workers again of tasks that none has claimed; recovers tasks of crashed workers (JB-30..JB-35).
+"""Cleaner: notifies workers again of tasks that none has claimed; recovers tasks of crashed workers.
 
 It runs when the due poller has found something. Any number of cleaners may run; one pass at a time is active. A pass is
 one transaction, so a pass that is killed changes nothing.

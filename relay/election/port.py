@@ -1,4 +1,4 @@
-"""Election: the port that decides which partition groups of a sink this process relays (RO-05).
+"""Election: the port that decides which partition groups of a sink this process relays.
 
 ::
 
@@ -7,7 +7,7 @@
                                |  lease.lost:  it is gone; LeadershipLost is raised in the block
 
 There is one lease for each (sink, partition group). A process may hold several at a time, so ``acquire`` is called
-again while other leases are still held. Detection only; the fence is at the resource (RO-04): before it returns a
+again while other leases are still held. Detection only; the fence is at the resource: before it returns a
 lease, an election has raised the term in the database. Adapters: :mod:`relay.election.lease` (PostgreSQL),
 :mod:`relay.election.neli` (Kafka), :mod:`relay.goharvest.maria_election` (MariaDB and MySQL). Tests
 have one in memory (tests/relay/memory.py).
@@ -34,7 +34,7 @@ class LeadershipLost(Exception):
 class Lease:
     """The right to carry a group for one term, as its election and its holder see it.
 
-    ``asked`` is set when the holder should finish the records in flight and leave (an orderly hand-over, RG-07).
+    ``asked`` is set when the holder should finish the records in flight and leave (an orderly hand-over).
     ``lost`` is set when the lease is gone. The holder sets ``notify``, which is called to wake it when the lease is
     asked for.
     """
@@ -76,9 +76,7 @@ class Election(Protocol):
         ...
 
     def trusted(self, group: int) -> bool:
-        """Return whether this process leads a group by its own clock. Ask it before each send without a broker's fence
-        (RR-02).
-        """
+        """Return whether this process leads a group by its own clock. Ask it before each send without a broker's fence."""
         ...
 
 
@@ -124,7 +122,7 @@ async def holding(
 
 
 def boot_seconds() -> float:
-    """Return seconds on a monotonic clock that also runs while the machine sleeps (RR-09)."""
+    """Return seconds on a monotonic clock that also runs while the machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 

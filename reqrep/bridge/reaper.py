@@ -1,4 +1,4 @@
-"""The reaper ends expired leases of requests, expires requests and deletes old ones (ZU-04, MD-10, TI-16).
+"""The reaper ends expired leases of requests, expires requests and deletes old ones.
 
 It runs when the due poller finds due requests, in bounded batches, the longest due first. Several reapers may run at
 once: each skips rows that another has locked.

@@ -1,4 +1,4 @@
-"""/subscriptions/{id}/denial: the hub ends a WebSub subscription and notifies its callback (WS-38)."""
+"""/subscriptions/{id}/denial: the hub ends a WebSub subscription and notifies its callback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/subscriptions/{id}/handshake and /handshakes: a callback's consent, as CloudEvents says (WH-C12..C15)."""
+"""/subscriptions/{id}/handshake and /handshakes: a callback's consent, as CloudEvents says."""
 
 from __future__ import annotations
 

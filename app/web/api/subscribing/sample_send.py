@@ -1,4 +1,4 @@
-"""/subscriptions/{id}/test: send a test event to one callback, on the path of every other delivery (WH-P10)."""
+"""/subscriptions/{id}/test: send a test event to one callback, on the path of every other delivery."""
 
 from __future__ import annotations
 

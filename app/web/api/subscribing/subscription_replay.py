@@ -1,4 +1,4 @@
-"""/subscriptions/{id}/replay: a subscriber replays missed events, within the topics of its key (FM-12)."""
+"""/subscriptions/{id}/replay: a subscriber replays missed events, within the topics of its key."""
 
 from __future__ import annotations
 

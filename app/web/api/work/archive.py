@@ -1,4 +1,4 @@
-"""/queues/{queue}/archive: accepted messages of a queue that keeps history (JB-07)."""
+"""/queues/{queue}/archive: accepted messages of a queue that keeps history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/jobs/{id}/assign and other routes for the acts of people and operators on jobs (JB-40..JB-45, JB-74).
+"""/jobs/{id}/assign and other routes for the acts of people and operators on jobs.
 
 An act on the caller's own job, or on a job of the pool or in review, needs the scope `work`. Any other act needs
 `operate`. Each act is stored in the audit trail. If the job is in another state by now, the answer is 409 and nothing

@@ -34,7 +34,7 @@ class _Stream:
         try:
             return await self._future
         finally:
-            # A cancelled call closes its socket, so its reply never reaches a later call (LP-06).
+            # A cancelled call closes its socket, so its reply never reaches a later call.
             self._future = None
             self.link.carry_out(self.machine.cancel())
 
@@ -52,7 +52,7 @@ class _Stream:
 
 
 class AsyncClient:
-    """A Majordomo client. Each concurrent call has its own socket, so it works with every worker (MD-24).
+    """A Majordomo client. Each concurrent call has its own socket, so it works with every worker.
 
     At most ``window`` calls run at once; further calls wait. Use it inside ``async with``.
     """
@@ -122,7 +122,7 @@ class AsyncClient:
 
 
 class AsyncPipeline:
-    """Many calls on one socket, told apart by numbers. Workers must return the first frame unchanged (MD-24)."""
+    """Many calls on one socket, told apart by numbers. Workers must return the first frame unchanged."""
 
     def __init__(
         self,

@@ -15,13 +15,13 @@ _HEARTBEAT: Final = {b"\x02", b"HEARTBEAT"}
 
 
 def printable_identity() -> bytes:
-    """Return a random identity of printable characters (SP-02)."""
+    """Return a random identity of printable characters."""
     return f"{secrets.token_hex(2)}-{secrets.token_hex(2)}".upper().encode()
 
 
 @dataclass(frozen=True, slots=True)
 class PirateOptions:
-    """Heartbeats, and the pause before a reconnection, which doubles each time; any message resets it (PP-10).
+    """Heartbeats, and the pause before a reconnection, which doubles each time; any message resets it.
 
     ``sends_text``: send READY and HEARTBEAT as words, as the guide's Lua examples do.
     """
@@ -109,7 +109,7 @@ class SimpleWorker(PirateMachine):
 
 
 class ParanoidWorker(PirateMachine):
-    """A Paranoid Pirate worker, with heartbeats and a pause before a reconnection that doubles (PP-09, PP-10)."""
+    """A Paranoid Pirate worker, with heartbeats and a pause before a reconnection that doubles."""
 
     def __init__(self, endpoint: str, options: PirateOptions | None = None) -> None:
         super().__init__(endpoint, options)
@@ -123,7 +123,7 @@ class ParanoidWorker(PirateMachine):
         return self._outbox.take()
 
     def receive(self, now: float, frames: Frames) -> Step:
-        """Handle a heartbeat or a request ``[client][empty][body...]``; bodies may have several frames (PP-04)."""
+        """Handle a heartbeat or a request ``[client][empty][body...]``; bodies may have several frames."""
         if self._presence is None:
             self._outbox.events.append(Stray("not-connected"))
             return self._outbox.take()
