@@ -1,6 +1,8 @@
 # `make help` lists the targets; a line with two number signs after a target is its help.
 .DEFAULT_GOAL := help
 PYTHON_IN_VENV := .venv/bin/python
+# What Python compiles is kept, or each of the many processes of a run compiles it anew.
+export PYTHONDONTWRITEBYTECODE :=
 # Tests run in this many processes, each with servers of its own; 0: in one. A wait that ran past its deadline is
 # repeated once, a wrong result never (docs/adr/0025-repeated-waits.md).
 PROCESSES ?= 3

@@ -76,7 +76,7 @@ class Election(Protocol):
         ...
 
     def trusted(self, group: int) -> bool:
-        """Return whether this process leads a group by its own clock. Ask it before each send without a broker's fence."""
+        """Return whether this process leads a group by its own clock. Ask it before a send that no broker fences."""
         ...
 
 
