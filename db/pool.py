@@ -29,6 +29,8 @@ __all__ = ["Database", "PoolOptions", "Row", "Session", "open_database"]
 Row = Mapping[str, Any]
 Release = Callable[[Sequence[Row]], Awaitable[object]]
 
+_RELEASE_SECONDS = 2.0
+
 
 class Session(Protocol):
     """An object that runs named statements: the whole database, or one of its transactions."""
@@ -146,8 +148,10 @@ class Database:
                 await self.pass_fence(mark)
             except (HeldBack, asyncio.CancelledError):
                 if release is not None:
-                    with suppress(DatabaseError):  # a lease that is not given back ends by itself
-                        await release(rows)
+                    # A lease that is not given back ends by itself, so a standby that is gone need not be waited for.
+                    with suppress(DatabaseError, TimeoutError):
+                        async with asyncio.timeout(_RELEASE_SECONDS):
+                            await release(rows)
                 raise
         return rows
 

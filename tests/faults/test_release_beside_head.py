@@ -1,4 +1,7 @@
-"""The release before this tree, from its own commit, beside this tree: one database, under load (F10)."""
+"""The release before this tree, from its own commit, beside this tree: one database, under load (F10).
+
+It needs the history of this checkout: a shallow clone lacks the release.
+"""
 
 from __future__ import annotations
 

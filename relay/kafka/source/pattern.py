@@ -55,8 +55,8 @@ class KafkaPattern:
         self._make_source = make_source
         self._notes = notes
         self._reading: dict[str, KafkaSource] = {}
-        self._passed_over: dict[str, PassedOver] | None = None
-        self._seen: set[str] = set()
+        self._passed_over: dict[str, PassedOver] = {}
+        self._unread = ""
         self._has_looked = False
         self._stopping = asyncio.Event()
         self._trouble = Trouble("kafka_source_waits", "kafka_source_goes_on")
@@ -77,12 +77,12 @@ class KafkaPattern:
             return "backing off"
         if not self._has_looked:
             return "connecting"
-        return "passing over" if self._unread() else "reading"
+        return "passing over" if self._unread else "reading"
 
     @property
     def last_error(self) -> str:
         """Return the last error, in one line; while it passes topics over, which ones and why."""
-        return self._unread() if self.state == "passing over" else self._trouble.last_error
+        return self._unread if self.state == "passing over" else self._trouble.last_error
 
     def stop(self) -> None:
         """Fetch no more. Records in hand are still taken."""
@@ -140,25 +140,19 @@ class KafkaPattern:
             self._reading.pop(name).stop()
 
     async def _first_topics(self, fitting: set[str]) -> set[str]:
-        """Return the topics for which ``start`` counts. One that has gone since the last look counts as new."""
+        """Return the topics for which ``start`` counts. One that has gone since the first look counts as new."""
         first = await self._notes.first_topics({name for name in fitting if self._is_mine(name)}, self._is_mine)
-        if gone := first & (self._seen - fitting):
+        if gone := first - fitting:
             await self._notes.forget(gone)
-        self._seen = fitting
         return first - gone
 
     async def _note(self, passed_over: dict[str, PassedOver]) -> None:
         """Note what is passed over in the database; a line of the log tells each topic once that nobody reads."""
-        before = self._passed_over or {}
         for name, why in passed_over.items():
-            if why.is_unread and before.get(name) != why:
+            if why.is_unread and self._passed_over.get(name) != why:
                 _log.warning("kafka_source_passed_over", source=self.source, kafka_topic=name, reason=why.reason)
-        if passed_over != self._passed_over:
-            await self._notes.pass_over(told_first(passed_over.values()), len(passed_over))
-        self._passed_over = passed_over
-
-    def _unread(self) -> str:
-        return unread_text((self._passed_over or {}).values())
+        await self._notes.pass_over(told_first(passed_over.values()), len(passed_over))
+        self._passed_over, self._unread = passed_over, unread_text(passed_over.values())
 
     def _is_mine(self, name: str) -> bool:
         return reader_of(self._routes, name) is self._route

@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+import structlog
+
 from db.pool import Database
 from relay.kafka.source.passed_over import PassedOver
 from relay.kafka.source.route import KafkaRoute
@@ -13,6 +15,8 @@ from relay.kafka.source.route import KafkaRoute
 __all__ = ["PatternNotes"]
 
 _FIRST_MAX: Final = 10_000
+
+_log = structlog.get_logger(__name__)
 
 
 class PatternNotes:
@@ -35,6 +39,7 @@ class PatternNotes:
             first = await self._database.fetchval(
                 "source.first_look", pattern, [] if is_old else sorted(found)[:_FIRST_MAX]
             )
+            _log.info("kafka_source_first_look", source=pattern, kafka_topics=len(first))
         return set(first)
 
     async def forget(self, gone: Collection[str]) -> None:

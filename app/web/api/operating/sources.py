@@ -249,7 +249,7 @@ async def _patterns(context: Context) -> list[SourceOut]:
 
 
 def _of_pattern(row: Row, topic: str | None) -> SourceOut:
-    noted = [PassedOver(**one) for one in json.loads(row["passed_over"])]
+    noted = [PassedOver(one["topic"], one["kind"], one["reason"]) for one in json.loads(row["passed_over"])]
     passed_over = [PassedOverOut(**one._asdict(), is_unread=one.is_unread) for one in noted]
     return SourceOut(
         source=row["pattern"], kind="pattern", topic=topic, paused=False, lag=0, age_seconds=None, rate=None, refused=0,
