@@ -2129,7 +2129,8 @@ CREATE TABLE hookwire.lake_proofs (
     digest text NOT NULL,
     records bigint NOT NULL,
     unproved integer NOT NULL,
-    proved_at timestamp with time zone DEFAULT now() NOT NULL
+    proved_at timestamp with time zone DEFAULT now() NOT NULL,
+    unsealed bigint DEFAULT 0 NOT NULL
 );
 
 COMMENT ON TABLE hookwire.lake_proofs IS 'Days of the lake that an audit has compared without a finding.';
@@ -2147,6 +2148,22 @@ COMMENT ON COLUMN hookwire.lake_proofs.records IS 'Records of the day in the lak
 COMMENT ON COLUMN hookwire.lake_proofs.unproved IS 'Cells whose contents could not be compared.';
 
 COMMENT ON COLUMN hookwire.lake_proofs.proved_at IS 'When the digest was stored.';
+
+COMMENT ON COLUMN hookwire.lake_proofs.unsealed IS 'Records of the day whose columns no seal proves.';
+
+CREATE TABLE hookwire.lake_seals (
+    lake text NOT NULL,
+    sealed_from timestamp with time zone NOT NULL,
+    noted_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE hookwire.lake_seals IS 'The time from which the archived events of a lake have seals.';
+
+COMMENT ON COLUMN hookwire.lake_seals.lake IS 'The URI of the lake.';
+
+COMMENT ON COLUMN hookwire.lake_seals.sealed_from IS 'A record of an event that was accepted later has a seal.';
+
+COMMENT ON COLUMN hookwire.lake_seals.noted_at IS 'When an audit or a person noted it.';
 
 CREATE TABLE hookwire.lake_slo (
     tenant text NOT NULL,
@@ -3302,6 +3319,9 @@ ALTER TABLE ONLY hookwire.lake_metrics
 
 ALTER TABLE ONLY hookwire.lake_proofs
     ADD CONSTRAINT lake_proofs_pkey PRIMARY KEY (lake, day, topic);
+
+ALTER TABLE ONLY hookwire.lake_seals
+    ADD CONSTRAINT lake_seals_pkey PRIMARY KEY (lake);
 
 ALTER TABLE ONLY hookwire.lake_slo
     ADD CONSTRAINT lake_slo_pkey PRIMARY KEY (tenant, day, subscription);

@@ -1,4 +1,4 @@
-"""Secrets at rest: subscribers' signing keys are stored only as AES-GCM ciphertext (SE-03, SG-7, WH-S08).
+"""Secrets at rest: subscribers' signing keys are stored only as AES-GCM ciphertext.
 
 The keys come from the environment or from a file, never from the database. A box holds several keys for rotation. It
 seals with the current key and opens with any of them. Each ciphertext is stored with its key's id.
@@ -12,6 +12,7 @@ Setting and file have one form: ``id:base64[,id:base64...]``, 32 bytes each, the
 import base64
 import binascii
 import hashlib
+import hmac
 import os
 import re
 import secrets
@@ -52,6 +53,7 @@ class SecretBox:
             raise SecretBoxError("the current key is not among the keys")
         self.current = current
         self._ciphers = {key_id: AESGCM(key) for key_id, key in keys.items()}
+        self._keys = {current: keys[current], **keys}
 
     def seal(self, plaintext: bytes, context: bytes) -> Sealed:
         """Encrypt under the current key with a fresh random nonce."""
@@ -67,6 +69,12 @@ class SecretBox:
             return cipher.decrypt(ciphertext[:_NONCE_BYTES], ciphertext[_NONCE_BYTES:], context)
         except (InvalidTag, ValueError) as error:  # ValueError: the nonce is cut short
             raise SecretBoxError("a stored secret does not open: changed, moved, or sealed by another key") from error
+
+    def derived(self, purpose: bytes) -> tuple[bytes, ...]:
+        """Return a key of 32 bytes for another purpose from each key, the current one first. It tells nothing about its
+        key, nor about the keys of other purposes.
+        """
+        return tuple(hmac.digest(key, b"hookwire: " + purpose, "sha256") for key in self._keys.values())
 
     def __repr__(self) -> str:
         return f"SecretBox(keys={sorted(self._ciphers)}, current={self.current!r})"
@@ -91,7 +99,7 @@ def parse_keys(text: str) -> SecretBox:
 def load_or_create_key_file(path: Path) -> SecretBox:
     """Read the key file, or create one with a random key, mode 0600. Safe when several processes start at once.
 
-    Raise SecretBoxError for a file that other users may change (SC-18), that is no key file, or that cannot be used.
+    Raise SecretBoxError for a file that other users may change, that is no key file, or that cannot be used.
     """
     try:
         if not path.exists():

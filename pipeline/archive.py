@@ -1,4 +1,4 @@
-"""Archive: copies Kafka records into bronze, each exactly once (PL-01, PL-X01, PL-X09).
+"""Archive: copies Kafka records into bronze, each exactly once.
 
 ::
 
@@ -24,6 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from pipeline.audit.seal import NO_KEYS, SealKeys, sealed
 from pipeline.bronze import to_bronze
 from pipeline.delta.snapshot import Change, DataFile, Snapshot
 from pipeline.failure import sentence
@@ -48,13 +49,14 @@ class ArchiveOptions:
     ``topics`` are names of Kafka topics. An empty list means all topics that begin with ``prefix``, except internal
     topics of Kafka and the hub. ``batch_records_max`` limits the memory of a batch, and the work that a kill loses.
     ``accept_loss``: go on if retention deleted records too early, or if a topic was created anew or has shrunk. The
-    table's log notes each loss.
+    table's log notes each loss. ``seals``: the keys of the rows' seals; without one, no row is sealed.
     """
 
     topics: tuple[str, ...] = ()
     prefix: str = ""
     batch_records_max: int = 1_000_000
     accept_loss: bool = False
+    seals: SealKeys = NO_KEYS
 
     def is_wanted(self, topic: str) -> bool:
         """Return whether this Kafka topic has to be archived."""
@@ -125,7 +127,7 @@ def archive(
     done = Archived(waiting=plan.size + plan.waiting, problems=plan.problems)
     while plan.ranges and not is_stopping():
         try:
-            snapshot, rows, quarantined = _batch(session, table, kafka, plan, held, snapshot, run)
+            snapshot, rows, quarantined = _batch(session, table, kafka, plan, held, snapshot, options.seals, run)
         except (PySparkException, Py4JJavaError) as error:
             raise ArchiveFailed(sentence(error)) from error
         done = Archived(done.batches + 1, done.rows + rows, done.quarantined + quarantined, plan.waiting, done.problems)
@@ -155,10 +157,10 @@ def _plan(basis: Snapshot, held: _Held, options: ArchiveOptions) -> RangePlan:
 
 def _batch(
     session: Callable[[], SparkSession], table: Table, kafka: SparkKafkaOptions, plan: RangePlan, held: _Held,
-    basis: Snapshot, run: str,
+    basis: Snapshot, seals: SealKeys, run: str,
 ) -> tuple[Snapshot, int, int]:  # fmt: skip
     """Run one batch from its plan to its commit; return the new snapshot, the rows and the quarantined rows."""
-    files, quarantined = _written(session(), table, kafka, plan, held, basis) if plan.size else ((), 0)
+    files, quarantined = _written(session(), table, kafka, plan, held, basis, seals) if plan.size else ((), 0)
     offsets = {topic: dict(of) for topic, of in basis.offsets.items()}
     for of in plan.ranges:
         offsets.setdefault(of.topic, {})[of.partition] = of.until
@@ -179,12 +181,13 @@ def _batch(
 
 
 def _written(
-    spark: SparkSession, table: Table, kafka: SparkKafkaOptions, plan: RangePlan, held: _Held, basis: Snapshot
-) -> tuple[tuple[DataFile, ...], int]:
+    spark: SparkSession, table: Table, kafka: SparkKafkaOptions, plan: RangePlan, held: _Held, basis: Snapshot,
+    seals: SealKeys,
+) -> tuple[tuple[DataFile, ...], int]:  # fmt: skip
     seen = Observation()
     ids = {of.topic: held.incarnations[of.topic] for of in plan.ranges}
     rows = batch_rows(spark, kafka, plan.ranges, ids).observe(seen, F.count("quarantine").alias("quarantined"))
-    files = table.write(rows, basis.number + 1)  # records of a range stay in the order of their offsets
+    files = table.write(sealed(rows, seals), basis.number + 1)  # records of a range stay in the order of their offsets
     return files, seen.get["quarantined"]
 
 

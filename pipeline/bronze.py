@@ -1,6 +1,6 @@
 """Bronze: converts Kafka's columns into bronze, with the relay's envelope in typed columns and its faults.
 
-It is a pure function of DataFrames (PL-C03, PL-X01, PL-X03). It uses Spark's expressions only, so that no row passes
+It is a pure function of DataFrames. It uses Spark's expressions only, so that no row passes
 through Python. Spark does not compile lambdas, so the few lambdas here run only for rows with a fault.
 """
 
@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from pipeline.envelope import is_twice, last_header
-from pipeline.schema import BRONZE, CLOUDEVENT, ENVELOPE
+from pipeline.schema import BRONZE, CLOUDEVENT, ENVELOPE, SEAL
 
 __all__ = ["REASONS", "believed_at", "to_bronze"]
 
@@ -38,7 +38,7 @@ REASONS: Final = {
 
 
 def to_bronze(records: DataFrame, archived_at: datetime, topic_ids: Mapping[str, str] | None = None) -> DataFrame:
-    """Return each row of ``schema.RECORD`` as one row of ``schema.BRONZE``.
+    """Return each row of ``schema.RECORD`` as one row of ``schema.BRONZE``, without a seal.
 
     ``topic_ids``: the id that Kafka gave each topic.
     """
@@ -55,6 +55,7 @@ def to_bronze(records: DataFrame, archived_at: datetime, topic_ids: Mapping[str,
             "content_type": _text("content-type"),
             **{name: last_header(name).cast("string") for name in CLOUDEVENT},
             "archived_at": archived,
+            **{name: F.lit(None).cast("string") for name in SEAL},
         }
     ).withColumn("event_number", F.substring_index("event_id", "_", -1).try_cast("bigint"))
     judged = named.withColumn("quarantine", _quarantine(archived))

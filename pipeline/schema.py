@@ -1,4 +1,4 @@
-"""Schema: the columns of a Kafka source and of bronze (PL-K10, PL-X01, PL-T07).
+"""Schema: the columns of a Kafka source and of bronze.
 
 A row of bronze is one Kafka record, never changed and never deduplicated. Typed columns hold the envelope that the
 relay wrote. The natural key is (topic, kafka_topic_id, partition, offset): a Kafka topic that was made again has
@@ -22,7 +22,17 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-__all__ = ["BRONZE", "BRONZE_PARTITIONS", "CLOUDEVENT", "ENVELOPE", "EVENT_COLUMNS", "HEADERS", "KAFKA", "RECORD"]
+__all__ = [
+    "BRONZE",
+    "BRONZE_PARTITIONS",
+    "CLOUDEVENT",
+    "ENVELOPE",
+    "EVENT_COLUMNS",
+    "HEADERS",
+    "KAFKA",
+    "RECORD",
+    "SEAL",
+]
 
 HEADERS: Final = ArrayType(
     StructType([StructField("key", StringType(), nullable=False), StructField("value", BinaryType())])
@@ -81,9 +91,14 @@ BRONZE: Final = StructType(
         StructField("archived_at", TimestampType()),
         StructField("kafka_topic_id", StringType()),  # null in rows that an older version archived
         StructField("quarantine", ArrayType(StringType())),  # null: no fault; see pipeline.bronze.REASONS
+        StructField("seal", StringType()),  # see pipeline.audit.seal; null in rows of an older version
+        StructField("seal_key", StringType()),
         StructField("dt", DateType()),  # day of accepted_at in UTC, or of archived_at if accepted_at is not plausible
     ]
 )
+
+SEAL: Final = ("seal", "seal_key")
+"""The columns that a seal does not cover."""
 
 BRONZE_PARTITIONS: Final = ("dt", "topic")
 """The folders of bronze, outermost first."""

@@ -20,7 +20,7 @@ from event.identity import Incarnation
 from runtime.periodic import Periodic
 from runtime.process import last_act
 
-__all__ = ["EmbeddedWatch", "Storage", "incarnation_of", "open_storage"]
+__all__ = ["EmbeddedWatch", "Storage", "incarnation_of", "open_storage", "present_secrets"]
 
 _log = structlog.get_logger(__name__)
 
@@ -63,6 +63,13 @@ def open_secrets(settings: Settings) -> SecretBox:
         return parse_keys(settings.secret_keys.get_secret_value())
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     return load_or_create_key_file(settings.data_dir / "secret.keys")
+
+
+def present_secrets(settings: Settings) -> SecretBox | None:
+    """Return the keys of the settings, or of the key file; None if there are none. No file is made."""
+    if settings.secret_keys is None and not (settings.data_dir / "secret.keys").is_file():
+        return None
+    return open_secrets(settings)
 
 
 async def incarnation_of(session: Session) -> Incarnation:

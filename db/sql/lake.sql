@@ -239,15 +239,17 @@ INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, 
 
 -- name: proofs
 -- Return the days of the lake $1 that an audit has proved.
-SELECT p.day, p.topic, p.digest, p.records, p.unproved FROM hookwire.lake_proofs p WHERE p.lake = $1;
+SELECT p.day, p.topic, p.digest, p.records, p.unproved, p.unsealed FROM hookwire.lake_proofs p WHERE p.lake = $1;
 
 -- name: prove
--- Store proved days of the lake $1: days $2, topics $3, digests $4, records $5, unproved cells $6.
-INSERT INTO hookwire.lake_proofs (lake, day, topic, digest, records, unproved)
-SELECT $1, n.day, n.topic, n.digest, n.records, n.unproved
-FROM unnest($2::date[], $3::text[], $4::text[], $5::bigint[], $6::integer[]) AS n(day, topic, digest, records, unproved)
+-- Store proved days of the lake $1: days $2, topics $3, digests $4, records $5, unproved cells $6, records
+-- without a proved seal $7.
+INSERT INTO hookwire.lake_proofs (lake, day, topic, digest, records, unproved, unsealed)
+SELECT $1, n.day, n.topic, n.digest, n.records, n.unproved, n.unsealed
+FROM unnest($2::date[], $3::text[], $4::text[], $5::bigint[], $6::integer[], $7::bigint[])
+    AS n(day, topic, digest, records, unproved, unsealed)
 ON CONFLICT (lake, day, topic) DO UPDATE
-SET digest = excluded.digest, records = excluded.records, unproved = excluded.unproved, proved_at = now();
+SET digest = excluded.digest, records = excluded.records, unproved = excluded.unproved, unsealed = excluded.unsealed, proved_at = now();
 
 -- name: forget_proofs
 -- Delete proofs of days of the lake $1 before the day $2, which retention has dropped.

@@ -26,6 +26,20 @@ SELECT b.topic, b.first_day FROM hookwire.lake_bounds b WHERE b.lake = $1;
 INSERT INTO hookwire.lake_bounds AS b (lake, topic, first_day) VALUES ($1, $2, $3)
 ON CONFLICT (lake, topic) DO UPDATE SET first_day = excluded.first_day, noted_at = now() WHERE b.first_day < excluded.first_day;
 
+-- name: sealed_from
+-- Return the time from which the events of the lake $1 have seals.
+SELECT s.sealed_from FROM hookwire.lake_seals s WHERE s.lake = $1;
+
+-- name: seal
+-- Note that the events of the lake $1 have seals from $2 on, unless a time is known.
+INSERT INTO hookwire.lake_seals (lake, sealed_from) VALUES ($1, $2) ON CONFLICT (lake) DO NOTHING;
+
+-- name: accept_seals
+-- Let the present records of the lake $1 count without a seal: only events that are accepted from now on need one.
+INSERT INTO hookwire.lake_seals AS s (lake, sealed_from) VALUES ($1, now())
+ON CONFLICT (lake) DO UPDATE SET sealed_from = excluded.sealed_from, noted_at = now()
+RETURNING s.sealed_from;
+
 -- name: before_ledger
 -- Return the cells with events that the ledger has counted before the time at which it says that it began. There are none,
 -- unless somebody moved that time. An event of the first hour, which is not whole, tells whether the time is later than it.

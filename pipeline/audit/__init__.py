@@ -1,4 +1,4 @@
-"""The audit: proves that no accepted event is missing in the lake, or names the missing ones (PL-A01..A12).
+"""The audit: proves that no accepted event is missing in the lake, or names the missing ones.
 
 ::
 
@@ -9,6 +9,7 @@
     accepted ids ------------> lost, phantom, altered                   id by id, unequal cells only
     bronze --suspects--------> duplicated, reordered, stale term        id by id, suspect lanes only
 
+* ``seal``: a keyed hash over every column of a record, made by the archive and proved here.
 * ``evidence``: a record of bronze as numbers.
 * ``lane``: the records of one key in the order of their offsets, and the faults of that order.
 * ``cell``: count, checksum, least and greatest id of one topic, hour and quarter of the ids, as in the ledger.

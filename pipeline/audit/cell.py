@@ -1,4 +1,4 @@
-"""Cells: the records of one topic, hour and quarter of the ids, summed up as in the ledger (PL-A03)."""
+"""Cells: the records of one topic, hour and quarter of the ids, summed up as in the ledger."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ LEDGER: Final = (
 """The ledger's columns. ``topic`` is Kafka's. ``owed_content`` is null if the ledger has no contents."""
 
 
+_SEALS: Final = {"broken": "broken", "unsealed": "unsealed", "other_key": "other key", "unproved": "unproved"}
+"""The counts of a cell by the state of the seals (see ``seal.with_seal_state``)."""
+
+
 def summed_hours(ledger: DataFrame, evidence: DataFrame) -> list[datetime]:
     """Return the hours with a cell whose contents cannot be compared, so that its ids have to be summed.
 
@@ -35,7 +39,8 @@ def summed_hours(ledger: DataFrame, evidence: DataFrame) -> list[datetime]:
 def cells(evidence: DataFrame, summed: Collection[datetime]) -> DataFrame:
     """Return a row for each ``topic``, ``hour`` and ``bucket``.
 
-    The row has ``records``, ``sum``, ``content``, ``low``, ``high``. It also counts erased, misfiled and late records.
+    The row has ``records``, ``sum``, ``content``, ``low``, ``high``. It also counts erased, misfiled and late records,
+    and those of each state of a seal.
     A content's hash covers the id, so ``sum``, the checksum of the ids, is computed only in the hours of ``summed``.
     Records that are not ours have no id; they stand in cells whose bucket is null.
     """
@@ -57,6 +62,7 @@ def cells(evidence: DataFrame, summed: Collection[datetime]) -> DataFrame:
             F.count_if("is_late").alias("late"),
             F.count_if("is_misfiled").alias("misfiled"),
             F.count_if("is_erased").alias("erased"),
+            *(F.count_if(F.col("seal_state") == state).alias(name) for name, state in _SEALS.items()),
         )
         .withColumns({"sum": _joined("number"), "content": _joined("content")})
         .drop("number_high", "number_low", "content_high", "content_low")
@@ -93,7 +99,7 @@ def compared(ledger: DataFrame, cells: DataFrame, summed: Collection[datetime]) 
         "owed_low",
         "owed_high",
         F.coalesce("records", F.lit(0)).alias("records"),
-        *(F.coalesce(name, F.lit(0)).alias(name) for name in ("late", "misfiled", "erased")),
+        *(F.coalesce(name, F.lit(0)).alias(name) for name in ("late", "misfiled", "erased", *_SEALS)),
         is_equal.alias("is_equal"),
         F.when(F.coalesce("erased", F.lit(0)) == 0, F.col("content") == F.col("owed_content")).alias("has_contents"),
     )

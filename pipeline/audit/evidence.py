@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from pipeline.audit.content import content
+from pipeline.audit.seal import Seals, with_seal_state
 from pipeline.bronze import believed_at
 
 __all__ = ["BUCKETS", "evidence", "ghosts", "hash_number", "ledger_hash"]
@@ -18,19 +19,24 @@ BUCKETS: Final = 4
 """An hour of a topic has this number of cells, by the remainder of the id, as in the ledger."""
 
 
-def evidence(bronze: DataFrame, incarnation: str, late_seconds: float | None = None) -> DataFrame:
+def evidence(
+    bronze: DataFrame, incarnation: str, late_seconds: float | None = None, seals: Seals | None = None
+) -> DataFrame:
     """Return a row for each record: ``topic`` (Kafka's), ``key``, ``id``, ``event_id``, ``term``, ``hour``,
     ``partition``, ``offset``, ``archived_at``, ``is_late``, ``is_misfiled``, ``is_erased``, ``is_malformed``,
-    ``digest``.
+    ``digest``, ``seal_state``.
 
-    * ``id``: the number of an event of this installation. It is null for foreign records, and for events that a
-      restored database does not have. ``incarnation`` may have names before in ``former``, each with its last number.
+    * ``id``: the number of an event of this installation. It is null for foreign records, for events that a restored
+      database does not have, and for a number that is not that of ``event_id``. ``incarnation`` may have names before
+      in ``former``, each with its last number.
     * ``is_late``: the event reached Kafka more than ``late_seconds`` after its acceptance.
     * ``is_misfiled``: the record is not in the folder of its day.
     * ``is_malformed``: the content type says JSON but the value is not JSON. Spark computes it only for queries that
       use it.
     * ``digest``: see ``content.content``; null for erased records.
+    * ``seal_state``: see ``seal.with_seal_state``; null for erased records, and without ``seals``.
     """
+    bronze = with_seal_state(bronze, seals) if seals else bronze.withColumn("seal_state", F.lit(None).cast("string"))
     is_mine = _is_mine(incarnation)
     at = believed_at(F.col("archived_at"))
     seconds = (F.unix_micros("timestamp") - F.unix_micros(at)) / 1_000_000
@@ -50,6 +56,7 @@ def evidence(bronze: DataFrame, incarnation: str, late_seconds: float | None = N
         F.lit(False).alias("is_erased"),
         _is_malformed().alias("is_malformed"),
         content().alias("digest"),
+        "seal_state",
     )
 
 
@@ -57,7 +64,7 @@ def _is_mine(incarnation: str) -> Column:
     mine = F.col("event_id").startswith(f"evt_{incarnation}_")
     for through, name in getattr(incarnation, "former", ()):
         mine |= F.col("event_id").startswith(f"evt_{name}_") & (F.col("event_number") <= through)
-    return mine
+    return mine & (F.substring_index("event_id", "_", -1) == F.col("event_number").cast("string"))
 
 
 def ghosts(erased: DataFrame, incarnation: str) -> DataFrame:
@@ -78,6 +85,7 @@ def ghosts(erased: DataFrame, incarnation: str) -> DataFrame:
         F.lit(True).alias("is_erased"),
         F.lit(False).alias("is_malformed"),
         F.lit(None).cast("string").alias("digest"),
+        F.lit(None).cast("string").alias("seal_state"),
     )
 
 

@@ -22,6 +22,7 @@ from pipeline.audit.verdict import (
     EXAMPLES_MAX,
     differences,
     grouped,
+    in_state,
     latecomers,
     malformed,
     misfiled,
@@ -31,10 +32,12 @@ from pipeline.audit.verdict import (
 )
 from pipeline.frame import frame_of
 
-__all__ = ["Cell", "Finding", "compare_cells", "count_suspects", "in_question", "inquire", "unexplained"]
+__all__ = ["OTHER_KEY", "Cell", "Finding", "compare_cells", "count_suspects", "in_question", "inquire", "unexplained"]
 
 _COUNTED: Final = {"lost", "phantom", "altered", "misplaced", "duplicated", "repeated"}
 """The faults that change a cell's count or sum."""
+OTHER_KEY: Final = "sealed with another key"
+"""The fault of records that cannot be judged: the audit does not have the key of their seals."""
 _NOTED: Final = {"repeated", "malformed"}
 """Observations that are named but are not a fault of the hub."""
 
@@ -47,7 +50,7 @@ class Cell:
     Of these, ``late`` reached Kafka too late, ``misfiled`` are in another day's folder, and ``erased`` are only
     counted. ``has_contents``: the contents agree with the accepted events; None if that is unknown or some were erased.
     ``is_equal``: the number, the least and the greatest id agree with the ledger; where contents are unknown, so does
-    the checksum of the ids.
+    the checksum of the ids. The last four count records by the state of their seals (see ``seal.with_seal_state``).
     """
 
     topic: str
@@ -62,6 +65,10 @@ class Cell:
     erased: int
     is_equal: bool
     has_contents: bool | None
+    broken: int = 0
+    unsealed: int = 0
+    other_key: int = 0
+    unproved: int = 0
 
     @property
     def differs(self) -> bool:
@@ -73,11 +80,11 @@ class Cell:
 class Finding:
     """A fault with its Kafka topic, hour, count and some of the event ids.
 
-    ``fault`` is lost, phantom, altered, misplaced, duplicated, reordered, stale term, late, unaccounted, contradictory,
-    deleted, inserted, rewritten, exchanged, uncounted, miscounted or unexplained. An unexplained cell differs although
-    its events agree. repeated (a duplicate that the sink's mode allows) and
-    malformed (published that way) are not findings. For a fault on the way to a webhook, ``topic`` is the hub's topic
-    and ``subscription`` is set.
+    ``fault`` is lost, phantom, altered, misplaced, duplicated, reordered, stale term, late, unsealed, sealed with
+    another key or unexplained. In the database it is unaccounted, contradictory, deleted, inserted, rewritten,
+    exchanged, uncounted or miscounted. An unexplained cell differs although its events agree. repeated (a duplicate
+    that the sink's mode allows) and malformed (published that way) are not findings. For a fault on the way to a
+    webhook, ``topic`` is the hub's topic and ``subscription`` is set.
     """
 
     fault: str
@@ -89,8 +96,13 @@ class Finding:
 
     @property
     def is_finding(self) -> bool:
-        """Return whether an operator should look at it."""
-        return self.fault not in _NOTED
+        """Return whether something is wrong."""
+        return self.fault not in _NOTED and self.is_judged
+
+    @property
+    def is_judged(self) -> bool:
+        """Return whether the audit could compare these records."""
+        return self.fault != OTHER_KEY
 
 
 def compare_cells(records: DataFrame, ledger: DataFrame) -> list[Cell]:
@@ -117,9 +129,18 @@ def inquire(
     a fault. ``beyond`` holds records of other hours with ids of these hours. ``judges_json``: name malformed payloads.
     """
     found: list[DataFrame] = []
+    if any(cell.broken for cell in compared):
+        found.append(in_state(records, "broken", "altered"))
     if asked:
         pool = records if beyond is None else records.unionByName(beyond)
-        found.append(differences(accepted, _in_sight(pool, asked, accepted)))
+        differing = differences(accepted, _in_sight(pool, asked, accepted))
+        # A record that both the database and its seal call altered is one finding.
+        found = [rows.join(differing, ["topic", "event_id", "fault"], "left_anti") for rows in found]
+        found.append(differing)
+    if any(cell.unsealed for cell in compared):
+        found.append(in_state(records, "unsealed", "unsealed"))
+    if any(cell.other_key for cell in compared):
+        found.append(in_state(records, "other key", OTHER_KEY))
     if beyond is not None:
         found.append(strays(beyond, records))
     if any(cell.bucket is None for cell in compared):

@@ -15,6 +15,7 @@ from pipeline.audit.cell import LEDGER
 from pipeline.audit.evidence import BUCKETS, evidence, ghosts
 from pipeline.audit.inquiry import Cell, Finding, compare_cells, count_suspects, inquire, unexplained
 from pipeline.audit.seen import differences_seen
+from pipeline.audit.seal import Seals, sealed_since
 from pipeline.audit.side import CellName, HubEvent, Sides, sides_of
 from pipeline.audit.verdict import ACCEPTED
 from pipeline.bronze import to_bronze
@@ -50,16 +51,18 @@ class LakeAudit:
 
     Records whose hour is in the future or before 2020 are judged too, because no other audit would see them.
     ``late_seconds``: the time from acceptance in which an event has to reach Kafka; None sets no limit. ``outside``:
-    the number of records in hours that were not judged, because they are open or were not requested.
+    the number of records in hours that were not judged, because they are open or were not requested. ``seals``: None
+    leaves seals out.
     """
 
     def __init__(
         self, spark: SparkSession, lake: LakeStorage, incarnation: str, since: datetime, until: datetime,
-        late_seconds: float | None = None,
+        late_seconds: float | None = None, seals: Seals | None = None,
     ) -> None:  # fmt: skip
         self._spark = spark
         self._incarnation = incarnation
         table, erased = bronze(lake), erased_table(lake)
+        self._seals = seals
         self.snapshot = table.snapshot()
         self._evidence = partial(evidence, incarnation=incarnation, late_seconds=late_seconds)
         tomorrow = datetime.now(UTC) + timedelta(days=1)
@@ -73,7 +76,7 @@ class LakeAudit:
             lambda file: first <= (day := file.values["dt"]) <= last or not _FIRST_DAY <= day <= impossible
         )
         self._lake, self._days, self._erased = lake, days, erased
-        records = self._evidence(table.read(spark, days))
+        records = self._evidence(table.read(spark, days), seals=seals)
         self._has_erased = bool(erased.snapshot().files)
         if self._has_erased:
             records = records.unionByName(ghosts(erased.read(spark), incarnation))
@@ -104,6 +107,16 @@ class LakeAudit:
         """Read these ranges of Kafka too: their records are not archived yet, but not lost. Then compare again."""
         if ranges:
             rows = to_bronze(read_ranges(self._spark, kafka, ranges), datetime.now(UTC))
+    @property
+    def has_seals(self) -> bool:
+        """Return whether :meth:`compare` has proved the seal of a record."""
+        others = (cell.erased + cell.broken + cell.unsealed + cell.other_key + cell.unproved for cell in self._cells)
+        return self._seals is not None and sum(cell.records for cell in self._cells) > sum(others)
+
+    def sealed_since(self) -> datetime | None:
+        """Return the time from which all records of the lake are sealed (see ``seal.sealed_since``)."""
+        return None if self._seals is None else sealed_since(self._table.read(self._spark), self._seals.keys)
+
             self._records = self._records.unionByName(self._evidence(rows).where(self._is_judged))
 
     def erased_ids(self) -> list[int]:

@@ -1,4 +1,4 @@
-"""Lanes: the records of one key in the order of their offsets, and the faults of that order (I3, RR-01, PL-A07).
+"""Lanes: the records of one key in the order of their offsets, and the faults of that order.
 
 In a correct lane the ids rise and the terms never fall. So a comparison with the record before decides most records,
 and only lanes with a suspect record are examined again::
@@ -52,7 +52,11 @@ def suspects(lanes: DataFrame) -> DataFrame:
 
 
 def faults(suspects: DataFrame) -> DataFrame:
-    """Return a row for each fault: ``fault``, ``topic``, ``hour``, ``event_id``, ``is_legal`` (of a duplicate)."""
+    """Return a row for each fault: ``fault``, ``topic``, ``hour``, ``event_id``, ``is_legal`` (of a duplicate).
+
+    A record whose seal is broken is named as altered. What it says of its order accuses no other record.
+    """
+    is_whole = ~F.col("seal_state").eqNullSafe("broken")
     key = F.coalesce("key", F.concat(F.lit("\0"), "event_id"))
     by_offset = Window.partitionBy("topic", "name", "partition").orderBy("archived_at", "offset")
     of_event = Window.partitionBy("topic", "id").orderBy("archived_at", "partition", "offset")
@@ -64,8 +68,8 @@ def faults(suspects: DataFrame) -> DataFrame:
         .withColumn("copy", F.row_number().over(of_event))
         .withColumn("previous_rank", F.lag("rank").over(by_offset))
         .withColumn("previous_offset", F.lag("offset").over(by_offset))
-        .withColumn("top", F.max("id").over(before))
-        .withColumn("top_term", F.max("term").over(before))
+        .withColumn("top", F.max(F.when(is_whole, F.col("id"))).over(before))
+        .withColumn("top_term", F.max(F.when(is_whole, F.col("term"))).over(before))
     )
     is_first = F.col("copy") == 1
     return judged.select(
@@ -75,8 +79,8 @@ def faults(suspects: DataFrame) -> DataFrame:
             F.filter(
                 F.array(
                     F.when(~is_first, F.lit("duplicated")),
-                    F.when(is_first & (F.col("id") < F.col("top")), F.lit("reordered")),
-                    F.when(F.col("term") < F.col("top_term"), F.lit("stale term")),
+                    F.when(is_first & is_whole & (F.col("id") < F.col("top")), F.lit("reordered")),
+                    F.when(is_whole & (F.col("term") < F.col("top_term")), F.lit("stale term")),
                 ),
                 lambda fault: fault.isNotNull(),
             )

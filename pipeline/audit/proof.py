@@ -36,11 +36,14 @@ _MISSING = "missing"
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A digest of one day and topic. ``unproved`` counts cells whose contents could not be compared."""
+    """A digest of one day and topic. ``unproved`` counts cells whose contents could not be compared, ``unsealed`` the
+    records that no seal proves.
+    """
 
     digest: str
     records: int
     unproved: int = 0
+    unsealed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Verdicts: findings of the audit, one row for each kind, place and hour (PL-A08)."""
+"""Verdicts: findings of the audit, one row for each kind, place and hour."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ __all__ = [
     "EXAMPLES_MAX",
     "differences",
     "grouped",
+    "in_state",
     "latecomers",
     "malformed",
     "misfiled",
@@ -84,6 +85,11 @@ def strangers(evidence: DataFrame) -> DataFrame:
 def latecomers(evidence: DataFrame) -> DataFrame:
     """Return records that reached Kafka too late: ``late``."""
     return _named(evidence.where("is_late"), "late")
+
+
+def in_state(evidence: DataFrame, state: str, fault: str) -> DataFrame:
+    """Return records whose seal has this state (see ``seal.with_seal_state``) as rows of the fault."""
+    return _named(evidence.where(F.col("seal_state") == state), fault)
 
 
 def malformed(evidence: DataFrame) -> DataFrame:

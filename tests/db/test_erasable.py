@@ -99,6 +99,7 @@ ELSEWHERE = {
             "lake_marks",
             "lake_metrics",
             "lake_proofs",
+            "lake_seals",
             "lake_slo",
             "ledger",
             "ledger_entries",
@@ -177,6 +178,7 @@ lake_bounds: lake topic
 lake_marks: commit_id digest lake table_name
 lake_metrics: subscription tenant topic
 lake_proofs: digest lake topic
+lake_seals: lake
 lake_slo: subscription tenant
 layouts: groups order_scope
 ledger: sink tenant topic

@@ -41,6 +41,15 @@ def test_after_rotation_old_secrets_open_and_new_ones_use_the_new_key() -> None:
     assert (box.open(*before, CONTEXT), box.seal(b"secret", CONTEXT).key_id) == (b"secret", "new")
 
 
+def test_keys_for_another_purpose_follow_a_rotation_and_show_no_key() -> None:
+    """GP-04: the seals of the lake; each purpose has keys of its own, the current one first."""
+    box = SecretBox({"old": OLD, "new": NEW}, "new")
+    first, second = box.derived(b"one")
+
+    assert (box.derived(b"one"), SecretBox({"old": OLD}, "old").derived(b"one")) == ((first, second), (second,))
+    assert not {first, second} & {OLD, NEW, *box.derived(b"other")}
+
+
 @pytest.mark.parametrize("position", [0, 12, -1])
 def test_a_changed_ciphertext_does_not_open(position: int) -> None:
     box = SecretBox({"k": NEW}, "k")

@@ -129,6 +129,7 @@ async def test_every_table_of_users_data_carries_the_tenant(database_url: str) -
         "lake_bounds",
         "lake_marks",
         "lake_proofs",
+        "lake_seals",
         "layouts",
         "ledger_cursor",
         "ledger_entries",

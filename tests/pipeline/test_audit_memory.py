@@ -88,6 +88,7 @@ def test_a_proved_day_is_read_again_only_when_a_byte_of_it_has_changed(
     assert [(code, judged(report)) for code, report in (audit(lake_uri), audit(lake_uri))] == [
         (0, (8, 0, 0)), (0, (2, 6, 0)),
     ]  # fmt: skip
+    assert audit(lake_uri)[1]["unsealed"] == len(events), "those of proved days are counted, too"
     assert [judged(audit(lake_uri, option)[1]) for option in ("--again", "--contents")] == [(8, 0, 0)] * 2
 
     file = next(each for each in bronze(LakeStorage(lake_uri)).snapshot().files if f"dt={D[0]}" in each.path)

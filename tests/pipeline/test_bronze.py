@@ -70,7 +70,7 @@ def test_coordinates_and_headers_of_a_record_become_columns(spark: SparkSession)
         "event_id": "evt_abcd2345_42", "event_number": 42, "sequence": 42, "term": 3, "content_type": "text/plain",
         "accepted_at": datetime(2026, 1, 15, 23, 30, 0, 250_000), "ce_id": None, "ce_source": None,
         "ce_type": "order.created", "ce_subject": None, "ce_time": None, "kafka_topic_id": None, "quarantine": None,
-        "dt": date(2026, 1, 15),
+        "seal": None, "seal_key": None, "dt": date(2026, 1, 15),
     }  # fmt: skip
 
 

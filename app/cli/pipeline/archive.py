@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from app.cli.entry import Config, Json, say, settings_from
 from app.cli.pipeline.archive_metrics import ArchiveMetrics
-from app.cli.pipeline.lake import Conf, Lake, lake_of, session, told_failures, with_conf
+from app.cli.pipeline.lake import Conf, Lake, lake_of, session, tell, told_failures, with_conf
 from app.settings.settings import Settings
 from runtime.counted import counted
 
@@ -51,6 +51,7 @@ AcceptLoss = Annotated[
 Follow = Annotated[float | None, typer.Option("--follow", min=0.1, help="Do not end: archive again every SECONDS.")]
 Metrics = Annotated[Path | None, typer.Option("--metrics", help="Write figures for Prometheus' textfile collector.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")]
+_KEYS: Final = "HOOKWIRE_SECRET_KEYS, or else secret.keys in HOOKWIRE_DATA_DIR"
 Last = Annotated[int, typer.Option("--last", min=1, help="How many of the newest runs to list.")]
 
 
@@ -74,16 +75,19 @@ def archive(
     """
     settings = with_conf(_chosen(settings_from(config), pipeline_source=source, pipeline_master=master), conf)
     place = lake_of(lake, settings)
-    from app.cli.pipeline.options import kafka_of
+    from app.cli.pipeline.options import kafka_of, seal_keys_of
     from pipeline.archive import ArchiveOptions, plan_archive
     from pipeline.lake import bronze
 
-    options = ArchiveOptions(tuple(topic or ()), settings.kafka_topic_prefix, batch, accept_loss)
+    seals = seal_keys_of(settings)
+    options = ArchiveOptions(tuple(topic or ()), settings.kafka_topic_prefix, batch, accept_loss, seals)
     with told_failures():
         if dry_run:
             plan = plan_archive(bronze(place), kafka_of(settings), options)
             _say_plan(plan, as_json)
             raise typer.Exit(1 if any(problem.kind != "gone" for problem in plan.problems) else 0)
+        if not seals.keys:
+            tell(f"the hub's keys are not here, so the records get no seals ({_KEYS})")
         done = _archive(settings, place, options, follow, ArchiveMetrics(metrics))
     if as_json:
         say(json.dumps(_as_json(done)))

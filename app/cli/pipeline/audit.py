@@ -21,6 +21,7 @@ from app.cli.pipeline.auditing.metrics import write_metrics
 from app.cli.pipeline.auditing.omissions import before_ledger, deleted_days
 from app.cli.pipeline.auditing.recount import Recount, recounted, uncounted
 from app.cli.pipeline.auditing.report import AuditReport, print_report
+from app.cli.pipeline.auditing.seals import known_seals, noted_since
 from app.cli.pipeline.auditing.webhooks import names_unaccounted, webhook_findings
 from app.cli.pipeline.lake import Conf, Lake, lake_of, session, tell, told_failures, with_conf
 from app.cli.pipeline.marks import departures, store_marks
@@ -152,7 +153,7 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
     storage = lake_of(lake, settings)
     tables = lake_tables(storage)
     with recorded_run(storage, "audit", {"since": since.isoformat(), "until": until.isoformat()}) as noted:
-        options = (incarnation, question.late_seconds, _repeats_are_legal(settings))
+        options = (incarnation, question.late_seconds, _repeats_are_legal(settings), "seals")
         memory = await recalled(connection, storage, owed, options) if question.is_nightly else None
         begin, whole = since, owed
         if memory is not None and memory.begin is not None:
@@ -161,7 +162,8 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
         span = f"{begin:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}"
         tell(f"ledger: {counted(ledger.findings, 'finding')}; reading the lake from {span}")
         spark = await asyncio.to_thread(session, "audit", settings)
-        audit = LakeAudit(spark, storage, incarnation, begin, until, question.late_seconds)
+        seals = await known_seals(connection, settings, storage)
+        audit = LakeAudit(spark, storage, incarnation, begin, until, question.late_seconds, seals)
         differences = await departures(connection, storage, tables)
         differences += await before_ledger(connection)
         differences += await asyncio.to_thread(audit.differences_seen, question.examples_max)
@@ -179,11 +181,13 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
         records, unequal = sum(cell.records for cell in cells), len(in_question(cells))
         unproved = sum(cell.has_contents is None and cell.bucket is not None for cell in cells)
         remembered, outside = 0 if memory is None else memory.records, audit.outside or 0
+        unsealed = sum(cell.unproved for cell in cells) + (0 if memory is None else memory.unsealed)
         report = AuditReport(
             since, until, ledger, len(cells), hours, records, remembered, outside - remembered, read.unarchived,
             unequal, unproved + (0 if memory is None else memory.unproved), read.unjudged, findings,
             [*differences, *erasures.differences], erasures.erased, erasures.unconfirmed,
-            deleted_days(audit.snapshot.state.kept, known, whole),
+            deleted_days(audit.snapshot.state.kept, known, whole), unsealed,
+            await noted_since(connection, storage, audit, seals),
         )  # fmt: skip
         if memory is not None and report.exit_code == 0:
             await memory.store(connection, audit.snapshot, begin, until, cells)

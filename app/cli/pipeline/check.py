@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pipeline.repair.foreign_rows import RowChange
     from pipeline.storage import LakeStorage
 
-__all__ = ["accept_commit", "accept_log", "check", "convert"]
+__all__ = ["accept_commit", "accept_log", "accept_seals", "check", "convert"]
 
 Deep = Annotated[bool, typer.Option("--deep", help="Read every byte, and compare it with the hash in the log.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")]
@@ -170,6 +170,23 @@ def accept_log(lake: Lake = None, table: TableName = "bronze", as_json: Json = F
     with told_failures():
         LogMarks(settings, storage, [_named(storage, table)]).accept()
     _result({"table": table, "done": "accepted"}, as_json, f"the log of {table} is accepted as it is")
+
+
+def accept_seals(lake: Lake = None, as_json: Json = False, config: Config = None) -> None:
+    """Let the present records of the lake count although no seal proves them.
+
+    Do this after an archive ran without the hub's keys, or after the hub has lost a key. The audit then counts such
+    records of before, and names those of events that are accepted later. It still names records that were altered.
+
+    Examples:
+
+      hookwire pipeline accept-seals
+    """
+    from app.cli.pipeline.auditing.seals import accept_present
+
+    settings = settings_from(config)
+    since = accept_present(settings, lake_of(lake, settings))
+    _result({"sealed_from": since.isoformat(), "done": "accepted"}, as_json, f"records of before {since} are accepted")
 
 
 def _named(storage: LakeStorage, name: str) -> Table:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import platformdirs
 
+from app.assembly.storage import present_secrets
 from app.settings.pipeline import of_aws
 from app.settings.settings import Settings, SettingsRefused
+from pipeline.audit.seal import SealKeys
 from pipeline.kafka_options import SparkKafkaOptions
 from pipeline.s3 import S3Options
 from pipeline.session import SessionOptions
 
-__all__ = ["kafka_of", "s3_of", "session_of"]
+__all__ = ["kafka_of", "s3_of", "seal_keys_of", "session_of"]
 
 
 def kafka_of(settings: Settings) -> SparkKafkaOptions:
@@ -48,6 +50,15 @@ def s3_of(settings: Settings) -> S3Options:
     endpoint = settings.pipeline_s3_endpoint or of_aws("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
     region = settings.pipeline_s3_region or of_aws("AWS_REGION", "AWS_DEFAULT_REGION")
     return S3Options(endpoint, region, *keys)
+
+
+def seal_keys_of(settings: Settings) -> SealKeys:
+    """Return the keys of the rows' seals, made from the keys of the installation; none if those are not here.
+
+    Raises SecretBoxError.
+    """
+    box = present_secrets(settings)
+    return SealKeys() if box is None else SealKeys(box.derived(b"seals of the lake"))
 
 
 def session_of(settings: Settings) -> SessionOptions:

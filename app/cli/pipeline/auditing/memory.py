@@ -25,7 +25,8 @@ class AuditMemory:
     """The proofs of an audit: those of earlier audits that still hold, and the present digests.
 
     The lake has to be read from the hour ``begin`` on; None means all hours. ``records`` counts the records of earlier
-    days. ``unproved`` counts the cells of these days whose contents could not be compared.
+    days. ``unproved`` counts the cells of these days whose contents could not be compared, ``unsealed`` the records
+    that no seal proves.
     """
 
     lake: LakeStorage
@@ -33,6 +34,7 @@ class AuditMemory:
     begin: datetime | None
     records: int
     unproved: int
+    unsealed: int
 
     async def store(
         self, session: Session, snapshot: Snapshot, since: datetime, until: datetime, cells: Sequence[Cell]
@@ -46,11 +48,14 @@ class AuditMemory:
         unproved = Counter(
             (cell.hour.date(), cell.topic) for cell in cells if cell.has_contents is None and cell.bucket is not None
         )
+        unsealed: Counter[DayTopic] = Counter()
+        for cell in cells:
+            unsealed[cell.hour.date(), cell.topic] += cell.unproved
         days = {place: proof for place, proof in self.present.days.items() if since.date() <= place[0] < until.date()}
         await session.execute(
             "lake.prove", self.lake.uri, [day for day, _ in days], [topic for _, topic in days],
             [proof.digest for proof in days.values()], [proof.records for proof in days.values()],
-            [unproved[place] for place in days],
+            [unproved[place] for place in days], [unsealed[place] for place in days],
         )  # fmt: skip
         await session.execute(
             "lake.forget_proofs", self.lake.uri, min((day for day, _ in self.present.days), default=until.date())
@@ -68,15 +73,16 @@ async def recalled(
 
     rows = await session.fetch("lake.proofs", lake.uri)
     proved: dict[DayTopic, Proof] = {
-        (row["day"], row["topic"]): Proof(row["digest"], row["records"], row["unproved"]) for row in rows
+        (row["day"], row["topic"]): Proof(row["digest"], row["records"], row["unproved"], row["unsealed"])
+        for row in rows
     }
     present = await asyncio.to_thread(proofs_of, lake, ledger, [version("hookwire-server"), *options])
     day = present.first_open_day(proved)
     if day is None:
-        return AuditMemory(lake, present, None, 0, 0)
+        return AuditMemory(lake, present, None, 0, 0, 0)
     earlier = [proved[place] for place in present.before(day)]
     records, unproved = sum(proof.records for proof in earlier), sum(proof.unproved for proof in earlier)
-    return AuditMemory(lake, present, _midnight(day), records, unproved)
+    return AuditMemory(lake, present, _midnight(day), records, unproved, sum(proof.unsealed for proof in earlier))
 
 
 def _midnight(day: date) -> datetime:

@@ -14,6 +14,7 @@ __all__ = ["write_metrics"]
 _FINDINGS = (
     "lost", "phantom", "altered", "misplaced", "unexplained", "duplicated", "repeated", "reordered", "stale term",
     "late", "unaccounted", "contradictory", "deleted", "inserted", "rewritten", "exchanged", "uncounted", "miscounted",
+    "unsealed", "sealed with another key",
 )  # fmt: skip
 
 
@@ -31,6 +32,7 @@ def write_metrics(report: AuditReport, file: Path) -> None:
     for name, text, value in (
         ("unjudged_cells", "Cells the last audit could not judge.", len(report.unjudged)),
         ("unproved_cells", "Cells whose contents the last audit could not prove.", report.unproved),
+        ("unsealed_records", "Records that no seal proves, of before the first seals.", report.unsealed),
         ("erased_events", "Events that the lake notes as erased.", report.erased),
         ("unconfirmed_erasures", "Erasures that the database does not know of.", len(report.unconfirmed)),
         ("left_out_events", "Events of days that retention deleted.", sum(days.events for days in report.deleted)),

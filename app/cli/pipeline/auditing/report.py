@@ -32,6 +32,8 @@ class AuditReport:
     * ``erased``: events that the lake notes as erased, in the judged hours; ``unconfirmed``: the ids of those of which
       the database knows nothing.
     * ``deleted``: days that were left out, because the lake's log says that retention deleted them.
+    * ``unsealed``: records that no seal proves, of events that were accepted before ``sealed_from``. It is None if no
+      record has a seal.
     * ``unproved``: cells whose contents the ledger does not know, or whose records were partly erased.
     """
 
@@ -52,6 +54,8 @@ class AuditReport:
     erased: int = 0
     unconfirmed: Sequence[str] = ()
     deleted: Sequence[DeletedDays] = ()
+    unsealed: int = 0
+    sealed_from: datetime | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -66,7 +70,8 @@ class AuditReport:
     @property
     def count(self) -> int:
         """Return the number of rows that an operator should examine."""
-        return self.found + len(self.unjudged) + len(self.unconfirmed) + len(self.unconfirmed_days) + self.is_empty
+        left = len(self.unjudged) + len(self.unconfirmed) + len(self.unconfirmed_days) + self.is_empty
+        return self.found + left + sum(not finding.is_judged for finding in self.findings)
 
     @property
     def found(self) -> int:
@@ -107,6 +112,13 @@ def print_report(report: AuditReport) -> None:
             f"unconfirmed: the lake notes {counted(len(report.unconfirmed), 'event')} as erased, and the database "
             f"does not know of that: {' '.join(report.unconfirmed[:_NAMED_MAX])}. If you erased them, run "
             "`hookwire pipeline erase --confirm`",
+            markup=False, highlight=False,
+        )  # fmt: skip
+    if report.unsealed:
+        before = f"accepted before {report.sealed_from:%Y-%m-%d %H:%M:%S} UTC" if report.sealed_from else "all of them"
+        console().print(
+            f"unproved: {counted(report.unsealed, 'record')} without a seal of this installation, {before}: only what "
+            "the ledger knows of them is proved",
             markup=False, highlight=False,
         )  # fmt: skip
     hours = f"{report.since:%Y-%m-%d %H:%M} to {report.until:%Y-%m-%d %H:%M} UTC"
