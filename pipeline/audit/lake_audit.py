@@ -11,11 +11,12 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from pipeline.audit.bounds import wrong_files
 from pipeline.audit.cell import LEDGER
 from pipeline.audit.evidence import BUCKETS, evidence, ghosts
 from pipeline.audit.inquiry import Cell, Finding, compare_cells, count_suspects, inquire, unexplained
-from pipeline.audit.seen import differences_seen
 from pipeline.audit.seal import Seals, sealed_since
+from pipeline.audit.seen import differences_seen
 from pipeline.audit.side import CellName, HubEvent, Sides, sides_of
 from pipeline.audit.verdict import ACCEPTED
 from pipeline.bronze import to_bronze
@@ -61,8 +62,8 @@ class LakeAudit:
     ) -> None:  # fmt: skip
         self._spark = spark
         self._incarnation = incarnation
-        table, erased = bronze(lake), erased_table(lake)
         self._seals = seals
+        table, erased = bronze(lake), erased_table(lake)
         self.snapshot = table.snapshot()
         self._evidence = partial(evidence, incarnation=incarnation, late_seconds=late_seconds)
         tomorrow = datetime.now(UTC) + timedelta(days=1)
@@ -88,7 +89,10 @@ class LakeAudit:
     def differences_seen(self, examples_max: int) -> list[str]:
         """Return, in sentences, each difference that other readers see (``pipeline.audit.seen``)."""
         tables = ((self._table, self._days), (self._erased, self._erased.snapshot()))
-        return [text for table, files in tables for text in differences_seen(self._lake, table, files, examples_max)]
+        found = [text for table, files in tables for text in differences_seen(self._lake, table, files, examples_max)]
+        if found:  # perhaps a file that cannot be read
+            return found
+        return [text for table, files in tables for text in wrong_files(self._spark, self._lake, table, files)]
 
     def compare(self, ledger: Sequence[Mapping[str, Any]]) -> list[Cell]:
         """Return all cells of both sides; ``ledger`` has the columns of ``cell.LEDGER``."""
@@ -103,10 +107,6 @@ class LakeAudit:
         self._beyond = self._strayed(kept)
         return self._cells
 
-    def add_unarchived(self, kafka: SparkKafkaOptions, ranges: Sequence[Range]) -> None:
-        """Read these ranges of Kafka too: their records are not archived yet, but not lost. Then compare again."""
-        if ranges:
-            rows = to_bronze(read_ranges(self._spark, kafka, ranges), datetime.now(UTC))
     @property
     def has_seals(self) -> bool:
         """Return whether :meth:`compare` has proved the seal of a record."""
@@ -117,6 +117,10 @@ class LakeAudit:
         """Return the time from which all records of the lake are sealed (see ``seal.sealed_since``)."""
         return None if self._seals is None else sealed_since(self._table.read(self._spark), self._seals.keys)
 
+    def add_unarchived(self, kafka: SparkKafkaOptions, ranges: Sequence[Range]) -> None:
+        """Read these ranges of Kafka too: their records are not archived yet, but not lost. Then compare again."""
+        if ranges:
+            rows = to_bronze(read_ranges(self._spark, kafka, ranges), datetime.now(UTC))
             self._records = self._records.unionByName(self._evidence(rows).where(self._is_judged))
 
     def erased_ids(self) -> list[int]:

@@ -5,9 +5,9 @@ Other readers skip files by these statistics and count by them, so a wrong one i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow.parquet as pq
 from pyspark.sql.types import (
@@ -22,7 +22,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-__all__ = ["NUMBER", "event_numbers", "other_type", "wrong_statistics"]
+__all__ = ["NUMBER", "ValueBounds", "event_numbers", "hidden_column", "other_type", "wrong_bounds", "wrong_statistics"]
 
 NUMBER: Final = "event_number"
 
@@ -31,8 +31,38 @@ _PHYSICAL: Final[Mapping[type[DataType], tuple[str, ...]]] = {
     LongType: ("INT64",), StringType: ("BYTE_ARRAY",), TimestampType: ("INT64", "INT96"),
 }  # fmt: skip
 """Parquet's own names of the types that a column may have."""
+_SHORTENED_MIN: Final = 32
+"""No writer of Delta shortens a text to fewer characters than these."""
 _MILLISECOND: Final = timedelta(milliseconds=1)
 """The protocol lets the log leave out finer parts of a time."""
+
+
+class ValueBounds(NamedTuple):
+    """The least and the greatest value of a column of a file, None if all are null, and the number of nulls."""
+
+    low: Any
+    high: Any
+    nulls: int | None
+
+
+def wrong_bounds(said: Mapping[str, Any], metadata: pq.FileMetaData, real: Mapping[str, ValueBounds]) -> str | None:
+    """Return the first wrong word of a file's footer, or of the log on it; None if there is none.
+
+    ``real`` are the bounds of the values that the file holds. ``said`` is a value of ``words.statistics``.
+    """
+    footer = {name: ValueBounds(low, high, nulls) for name, low, high, nulls in _columns(metadata)}
+    for column, bounds in real.items():
+        nothing = ValueBounds(None, None, None)
+        in_log = ValueBounds(said.get(f"min.{column}"), said.get(f"max.{column}"), said.get(f"null_count.{column}"))
+        for who, words in (("footer", footer.get(column, nothing)), ("log", in_log)):
+            if words.nulls not in (None, bounds.nulls):
+                return f"its {who} says {words.nulls} nulls in {column}, and it has {bounds.nulls}"
+            for bound, named, value, is_low in (
+                ("min", words.low, bounds.low, True), ("max", words.high, bounds.high, False),
+            ):  # fmt: skip
+                if named is not None and (value is None or not _agree(named, value, is_low=is_low)):
+                    return f"its {who} says {bound} {named} of {column}, and it is {value}"
+    return None
 
 
 def wrong_statistics(said: Mapping[str, Any], metadata: pq.FileMetaData) -> str | None:
@@ -69,6 +99,16 @@ def other_type(metadata: pq.FileMetaData, schema: StructType) -> str | None:
     return None
 
 
+def hidden_column(metadata: pq.FileMetaData, schema: StructType, known: Collection[str]) -> str | None:
+    """Return the first of our columns that a file has and the schema in the log lacks; None if there is none.
+
+    Every other reader takes the log's schema, and does not see the column.
+    """
+    held = {metadata.schema.column(place).path.partition(".")[0] for place in range(metadata.num_columns)}
+    hidden = sorted(held & set(schema.names) - set(known))
+    return f"the log's schema lacks the column {hidden[0]}, which it has" if hidden else None
+
+
 def _columns(metadata: pq.FileMetaData) -> Iterator[tuple[str, Any, Any, int | None]]:
     """Yield name, least value, greatest value and number of nulls of each column that is not nested."""
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
@@ -90,11 +130,17 @@ def _agree(named: Any, real: Any, *, is_low: bool) -> bool:
     """Return whether a bound in the log is that of the file. A text may be shortened, and then only bounds it."""
     if isinstance(named, datetime) and isinstance(real, datetime):
         return abs(_in_utc(named) - _in_utc(real)) < _MILLISECOND
-    if isinstance(named, str) and isinstance(real, str):
-        return named <= real if is_low else named >= real or real.startswith(named)
+    if (isinstance(named, str) and isinstance(real, str)) or (isinstance(named, bytes) and isinstance(real, bytes)):
+        return _is_bound(named, real, is_low=is_low)
     if isinstance(named, (bool, int, date)) and isinstance(real, type(named)):
         return named == real
     return True
+
+
+def _is_bound(named: Any, real: Any, *, is_low: bool) -> bool:
+    """Return whether a text, or bytes, bounds the real one. Writers may shorten it."""
+    is_cut = len(named) >= _SHORTENED_MIN and real.startswith(named)
+    return bool(named <= real if is_low else named >= real or is_cut)
 
 
 def _in_utc(moment: datetime) -> datetime:

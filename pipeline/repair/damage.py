@@ -7,7 +7,7 @@ that were in it. A file whose records can be read stays in the table, even if th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -18,7 +18,7 @@ from pyarrow import ArrowException
 
 from pipeline.delta.foreign import ForeignCommit
 from pipeline.delta.snapshot import BATCH, Change, DataFile, Snapshot, State, folder_values
-from pipeline.delta.statistics import other_type, wrong_statistics
+from pipeline.delta.statistics import hidden_column, other_type, wrong_statistics
 from pipeline.frame import struct_of
 from pipeline.lake import Table
 from pipeline.repair.words import statistics
@@ -71,10 +71,11 @@ def inspect(
     sizes = table.stored() if snapshot.files else {}
     said = statistics(table) if snapshot.files else {}
     files = {file.path: file for file in snapshot.files}
+    known = _columns(table) if snapshot.files else set()
     written = _hashes(table) if deep else {}
 
     def looked_at(path: str) -> Damage | None:
-        return _damage(lake, table, files[path], sizes, said[path]) if path in said else None
+        return _damage(lake, table, files[path], sizes, said[path], known) if path in said else None
 
     found = {damage.file.path: damage for damage in lake.each(list(files), looked_at) if damage is not None}
     if any(damage.is_lost for damage in found.values()):
@@ -92,10 +93,20 @@ def _hashes(table: Table) -> dict[str, str]:
     return {path: digest for commit in table.history() for path, digest in commit["sha256"].items() if digest}
 
 
+def _columns(table: Table) -> set[str]:
+    """Return the columns in the log's schema."""
+    opened = table.opened()
+    return set() if opened is None else {field.name for field in opened.schema().fields}
+
+
 def _damage(
-    lake: LakeStorage, table: Table, file: DataFile, sizes: Mapping[str, int], said: Mapping[str, Any]
-) -> Damage | None:
-    """Return the fault of a file. It is taken for lost if its size, its footer or its rows differ."""
+    lake: LakeStorage, table: Table, file: DataFile, sizes: Mapping[str, int], said: Mapping[str, Any],
+    known: Collection[str],
+) -> Damage | None:  # fmt: skip
+    """Return the fault of a file. It is taken for lost if its size, its footer or its rows differ.
+
+    ``known``: the columns in the log's schema.
+    """
     path = lake.relative(table.place(file))
     size = sizes.get(path) if path in sizes or not is_uri(path) else lake.info(path).size
     if size is None:
@@ -108,7 +119,7 @@ def _damage(
         return Damage(file, f"it has {metadata.num_rows} rows and should have {file.rows}")
     if (other := other_type(metadata, table.schema)) is not None:
         return Damage(file, other, is_lost=False, is_unreadable=True)
-    reason = _other_folder(file) or wrong_statistics(said, metadata)
+    reason = _other_folder(file) or wrong_statistics(said, metadata) or hidden_column(metadata, table.schema, known)
     return None if reason is None else Damage(file, reason, is_lost=False)
 
 
