@@ -79,6 +79,39 @@ def test_a_ledger_that_was_altered_accuses_neither_lake_nor_database(
     )
 
 
+def test_a_database_of_another_name_is_one_sentence(
+    spark: SparkSession, lake_uri: str, events: Sequence[SelftestRecord], database_url: str
+) -> None:
+    """Each event was lost and each record a phantom, and nobody said why."""
+    archived(spark, lake_uri, events)
+    asyncio.run(executed(database_url, "UPDATE hookwire.installation SET incarnation = 'zzzzzzzz'"))
+    code, report = audit(lake_uri)
+    [said] = report["lake"]
+    name = events[0].incarnation
+    assert (code, report["findings"]) == (1, [])
+    assert f"every record in these hours is of another installation, {name}, and this database is zzzzzzzz" in said
+
+
+def test_an_event_that_was_moved_by_hand_is_named_on_both_sides(
+    spark: SparkSession, lake_uri: str, events: Sequence[SelftestRecord], database_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """GP-10: to another hour, and to another topic; the lake has where it was."""
+    monkeypatch.setenv("HOOKWIRE_RETENTION_DAYS", "0")
+    archived(spark, lake_uri, events)
+    for change, event in zip(
+        ("accepted_at = accepted_at + interval '1 hour'", "topic = 'carts'"), events, strict=False
+    ):
+        asyncio.run(executed(database_url, f"UPDATE hookwire.events SET {change} WHERE id = $1", event.number))
+    code, report = audit(lake_uri)
+    named = {(found["fault"], found["topic"], found["hour"][11:13], *found["examples"]) for found in report["findings"]}
+    retimed, moved = (event.event_id for event in events[:2])
+    assert (code, named) == (
+        1, {("deleted", "orders", "09", retimed), ("inserted", "orders", "10", retimed),
+            ("deleted", "orders", "09", moved), ("inserted", "carts", "09", moved)},
+    )  # fmt: skip
+
+
 def test_a_sum_that_neither_side_has_is_the_ledgers_fault() -> None:
     """GP-10: ids and number agree, and so does each event."""
     cell = Cell("orders", HOUR, 2, 1, 2, 2, 1, 0, 0, 0, is_equal=True, has_contents=False)

@@ -47,6 +47,7 @@ Late = Annotated[
 Metrics = Annotated[Path | None, typer.Option("--metrics", help="Write figures for Prometheus' textfile collector.")]
 SelfTest = Annotated[bool, typer.Option("--self-test", help="Plant each fault once, find all faults, remove them.")]
 _FOR_EVER_DAYS = 36_500
+_OF_STRANGERS = ("lost", "phantom")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,12 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
         again = Recount(max(since, kept), until, settings.kafka_topic_prefix, incarnation, question.examples_max)
         read = await _read(connection, settings, audit, owed, question, again)
         cells, findings = read.cells, list(read.findings)
+        if (other := await asyncio.to_thread(audit.other_installation)) is not None:
+            differences.append(
+                f"every record in these hours is of another installation, {other}, and this database is {incarnation}: "
+                "it is another database, or somebody changed its name (hookwire.installation.incarnation)"
+            )
+            findings = [finding for finding in findings if finding.fault not in _OF_STRANGERS]
         hours, of_webhooks = await webhook_findings(
             connection, incarnation, again.since, until, question.late_seconds, question.examples_max
         )
