@@ -1,4 +1,4 @@
-"""Each way to alter rows of the lake is named with its event or its place, and no innocent event is (audit-kinds.md).
+"""Each way to alter rows of the lake is named with its event or its place, and no innocent event is.
 
 All of them are done to one lake, each to a key of its own, and one audit reads them. The audit of the lake before is
 clean.
