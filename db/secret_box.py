@@ -72,9 +72,9 @@ class SecretBox:
 
     def derived(self, purpose: bytes) -> tuple[bytes, ...]:
         """Return a key of 32 bytes for another purpose from each key, the current one first. It tells nothing about its
-        key, nor about the keys of other purposes.
+        key, nor about the keys of other purposes. A key that has two ids counts once.
         """
-        return tuple(hmac.digest(key, b"hookwire: " + purpose, "sha256") for key in self._keys.values())
+        return tuple(hmac.digest(key, b"hookwire: " + purpose, "sha256") for key in dict.fromkeys(self._keys.values()))
 
     def __repr__(self) -> str:
         return f"SecretBox(keys={sorted(self._ciphers)}, current={self.current!r})"

@@ -50,6 +50,13 @@ def test_keys_for_another_purpose_follow_a_rotation_and_show_no_key() -> None:
     assert not {first, second} & {OLD, NEW, *box.derived(b"other")}
 
 
+def test_a_key_with_two_ids_is_one_key_for_another_purpose() -> None:
+    """GP-04: a rotation may keep the bytes. The audit joined two rows to each seal, and called a lake duplicated."""
+    box = SecretBox({"2026": NEW, "k1": NEW, "old": OLD}, "2026")
+
+    assert box.derived(b"one") == SecretBox({"new": NEW, "old": OLD}, "new").derived(b"one")
+
+
 @pytest.mark.parametrize("position", [0, 12, -1])
 def test_a_changed_ciphertext_does_not_open(position: int) -> None:
     box = SecretBox({"k": NEW}, "k")
