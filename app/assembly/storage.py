@@ -15,7 +15,7 @@ from db.embedded.server import EmbeddedOptions, EmbeddedServer
 from db.migrate import migrate
 from db.pool import Database, PoolOptions, Session, open_database
 from db.replication.standby_fence import Required, StandbyFence
-from db.secret_box import SecretBox, load_or_create_key_file, parse_keys
+from db.secret_box import SecretBox, SecretBoxError, load_or_create_key_file, parse_keys
 from event.identity import Incarnation
 from runtime.periodic import Periodic
 from runtime.process import last_act
@@ -66,9 +66,18 @@ def open_secrets(settings: Settings) -> SecretBox:
 
 
 def present_secrets(settings: Settings) -> SecretBox | None:
-    """Return the keys of the settings, or of the key file; None if there are none. No file is made."""
-    if settings.secret_keys is None and not (settings.data_dir / "secret.keys").is_file():
-        return None
+    """Return the keys of the settings, or of the key file; None if there are none. No file is made.
+
+    Raise SecretBoxError, also if this account may not look for the file.
+    """
+    if settings.secret_keys is None:
+        path = settings.data_dir / "secret.keys"
+        try:
+            path.stat()  # not is_file(): it raises for a folder of another account, or says no (Python 3.14)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise SecretBoxError(f"the key file {path} cannot be used: {error.strerror}") from error
     return open_secrets(settings)
 
 

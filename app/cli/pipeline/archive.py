@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -75,20 +75,21 @@ def archive(
     """
     settings = with_conf(_chosen(settings_from(config), pipeline_source=source, pipeline_master=master), conf)
     place = lake_of(lake, settings)
-    from app.cli.pipeline.options import kafka_of, seal_keys_of
+    from app.cli.pipeline.auditing.seals import keys_here
+    from app.cli.pipeline.options import kafka_of
     from pipeline.archive import ArchiveOptions, plan_archive
     from pipeline.lake import bronze
 
-    seals = seal_keys_of(settings)
-    options = ArchiveOptions(tuple(topic or ()), settings.kafka_topic_prefix, batch, accept_loss, seals)
+    options = ArchiveOptions(tuple(topic or ()), settings.kafka_topic_prefix, batch, accept_loss)
     with told_failures():
         if dry_run:
             plan = plan_archive(bronze(place), kafka_of(settings), options)
             _say_plan(plan, as_json)
             raise typer.Exit(1 if any(problem.kind != "gone" for problem in plan.problems) else 0)
+        seals = keys_here(settings)
         if not seals.keys:
             tell(f"the hub's keys are not here, so the records get no seals ({_KEYS})")
-        done = _archive(settings, place, options, follow, ArchiveMetrics(metrics))
+        done = _archive(settings, place, replace(options, seals=seals), follow, ArchiveMetrics(metrics))
     if as_json:
         say(json.dumps(_as_json(done)))
     else:
