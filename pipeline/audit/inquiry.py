@@ -6,6 +6,7 @@ The caller reads the ledger, calls :func:`compare_cells`, reads the accepted ids
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,7 +33,17 @@ from pipeline.audit.verdict import (
 )
 from pipeline.frame import frame_of
 
-__all__ = ["OTHER_KEY", "Cell", "Finding", "compare_cells", "count_suspects", "in_question", "inquire", "unexplained"]
+__all__ = [
+    "OTHER_KEY",
+    "Cell",
+    "Finding",
+    "are_equally_many",
+    "compare_cells",
+    "count_suspects",
+    "in_question",
+    "inquire",
+    "unexplained",
+]
 
 _COUNTED: Final = {"lost", "phantom", "altered", "misplaced", "duplicated", "repeated"}
 """The faults that change a cell's count or sum."""
@@ -179,6 +190,14 @@ def unexplained(
         else Finding("unexplained", cell.topic, cell.hour, max(1, abs(cell.owed - cell.records)), [])
         for cell in silent
     ]
+
+
+def are_equally_many(compared: Sequence[Cell]) -> bool:
+    """Return whether each hour of a topic has as many records as events, whoever they are of."""
+    more: Counter[tuple[str, datetime]] = Counter()
+    for cell in compared:
+        more[cell.topic, cell.hour] += cell.records - cell.owed
+    return not any(more.values())
 
 
 def in_question(compared: Sequence[Cell], *, contents: bool = False) -> list[Cell]:

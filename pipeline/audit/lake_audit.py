@@ -124,14 +124,16 @@ class LakeAudit:
             self._records = self._records.unionByName(self._evidence(rows).where(self._is_judged))
 
     def other_installation(self) -> str | None:
-        """Return the name of the installation that all judged records are of, after :meth:`compare`; None if some are
-        this one's, or of several.
+        """Return the name of the other installation that all judged records are of, after :meth:`compare`.
+
+        Return None if some are this one's, or of several, or have a name that this one had before.
         """
         if {cell.bucket for cell in self._cells if cell.records} != {None}:
             return None
         name = F.substring_index(F.substring_index("event_id", "_", 2), "_", -1)
         named = self._records.where("event_id IS NOT NULL").select(name.alias("name")).distinct().limit(2).collect()
-        return str(named[0]["name"]) if len(named) == 1 else None
+        own = {self._incarnation, *(each for _, each in getattr(self._incarnation, "former", ()))}
+        return str(named[0]["name"]) if len(named) == 1 and named[0]["name"] not in own else None
 
     def erased_ids(self) -> list[int]:
         """Return the ids of the installation's events that the lake notes as erased, in the judged hours, in order."""

@@ -92,6 +92,23 @@ def test_a_database_of_another_name_is_one_sentence(
     assert f"every record in these hours is of another installation, {name}, and this database is zzzzzzzz" in said
 
 
+def test_a_lost_event_is_named_beside_another_installation_and_a_name_of_before_is_none(
+    spark: SparkSession, lake_uri: str, events: Sequence[SelftestRecord], database_url: str
+) -> None:
+    """Whoever forged every id could delete a record unseen; and a restored hub's own name was another's."""
+    archived(spark, lake_uri, events[1:])
+    asyncio.run(executed(database_url, "UPDATE hookwire.installation SET incarnation = 'zzzzzzzz'"))
+    code, report = audit(lake_uri)
+    faults = {found["fault"]: found["count"] for found in report["findings"]}
+    assert (code, len(report["lake"]), faults) == (1, 1, {"lost": 8, "phantom": 7})
+
+    before = "INSERT INTO hookwire.former_incarnations (through_id, incarnation) VALUES (1, $1)"
+    asyncio.run(executed(database_url, before, events[0].incarnation))
+    code, report = audit(lake_uri)
+    faults = {found["fault"]: found["count"] for found in report["findings"]}
+    assert (code, report["lake"], faults) == (1, [], {"lost": 8, "phantom": 7})
+
+
 def test_an_event_that_was_moved_by_hand_is_named_on_both_sides(
     spark: SparkSession, lake_uri: str, events: Sequence[SelftestRecord], database_url: str,
     monkeypatch: pytest.MonkeyPatch,

@@ -165,19 +165,16 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
         spark = await asyncio.to_thread(session, "audit", settings)
         seals = await known_seals(connection, settings, storage)
         audit = LakeAudit(spark, storage, incarnation, begin, until, question.late_seconds, seals)
-        differences = await departures(connection, storage, tables)
-        differences += await before_ledger(connection)
-        differences += await asyncio.to_thread(audit.differences_seen, question.examples_max)
+        differences = [
+            *await departures(connection, storage, tables), *await before_ledger(connection),
+            *await asyncio.to_thread(audit.differences_seen, question.examples_max),
+        ]  # fmt: skip
         kept = datetime.now(UTC) - timedelta(days=settings.retention_days or _FOR_EVER_DAYS)
         again = Recount(max(since, kept), until, settings.kafka_topic_prefix, incarnation, question.examples_max)
         read = await _read(connection, settings, audit, owed, question, again)
         cells, findings = read.cells, list(read.findings)
-        if (other := await asyncio.to_thread(audit.other_installation)) is not None:
-            differences.append(
-                f"every record in these hours is of another installation, {other}, and this database is {incarnation}: "
-                "it is another database, or somebody changed its name (hookwire.installation.incarnation)"
-            )
-            findings = [finding for finding in findings if finding.fault not in _OF_STRANGERS]
+        of_others, findings = await asyncio.to_thread(_without_strangers, audit, incarnation, cells, findings)
+        differences += of_others
         hours, of_webhooks = await webhook_findings(
             connection, incarnation, again.since, until, question.late_seconds, question.examples_max
         )
@@ -203,6 +200,23 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
         noted.counts = {"records": records, "unequal": unequal, "findings": report.count}
         noted.state = "findings" if report.count else noted.state
     return report
+
+
+def _without_strangers(
+    audit: LakeAudit, incarnation: str, cells: Sequence[Cell], findings: list[Finding]
+) -> tuple[list[str], list[Finding]]:
+    """Return a sentence if all records are of another installation, and the findings that it does not explain."""
+    from pipeline.audit.inquiry import are_equally_many
+
+    if (other := audit.other_installation()) is None:
+        return [], findings
+    said = (
+        f"every record in these hours is of another installation, {other}, and this database is {incarnation}: "
+        "it is another database, or somebody changed its name (hookwire.installation.incarnation)"
+    )
+    # With another number of records, some are also lost, or never were.
+    explained = _OF_STRANGERS if are_equally_many(cells) else ()
+    return [said], [finding for finding in findings if finding.fault not in explained]
 
 
 @dataclass(frozen=True, slots=True)
