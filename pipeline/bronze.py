@@ -18,10 +18,11 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pipeline.envelope import is_twice, last_header
 from pipeline.schema import BRONZE, CLOUDEVENT, ENVELOPE, SEAL
 
-__all__ = ["REASONS", "believed_at", "to_bronze"]
+__all__ = ["FUTURE_SECONDS", "REASONS", "believed_at", "to_bronze"]
 
 _EVENT_ID: Final = r"^evt_[a-z2-7]{8}_[1-9][0-9]{0,18}$"
-_FUTURE_SECONDS: Final = 3_600
+FUTURE_SECONDS: Final = 3_600
+"""How much later than it was archived an event may have been accepted: clocks differ."""
 
 REASONS: Final = {
     "event_id": "no header hookwire-event-id, or no event id: no relay of this hub sent it",
@@ -53,7 +54,7 @@ def to_bronze(records: DataFrame, archived_at: datetime, topic_ids: Mapping[str,
             "term": _text("hookwire-term").try_cast("bigint"),
             "accepted_at": _readable(_text("hookwire-accepted-at").try_cast("timestamp")),
             "content_type": _text("content-type"),
-            **{name: last_header(name).cast("string") for name in CLOUDEVENT},
+            **{name: F.try_validate_utf8(last_header(name).cast("string")) for name in CLOUDEVENT},
             "archived_at": archived,
             **{name: F.lit(None).cast("string") for name in SEAL},
         }
@@ -106,7 +107,7 @@ def _joined(headers: Column, more: Column) -> Column:
 
 def _is_unbelievable(archived: Column) -> Column:
     accepted = F.col("accepted_at")
-    return accepted.isNull() | (accepted > archived + F.expr(f"INTERVAL {_FUTURE_SECONDS} SECONDS")) | _is_past()
+    return accepted.isNull() | (accepted > archived + F.expr(f"INTERVAL {FUTURE_SECONDS} SECONDS")) | _is_past()
 
 
 def _is_past() -> Column:
@@ -121,7 +122,7 @@ def _quarantine(archived: Column) -> Column:
         "sequence": F.col("sequence").isNull() & _text("hookwire-sequence").isNotNull(),
         "term": F.col("term").isNull(),
         "accepted_at": F.col("accepted_at").isNull(),
-        "future": F.col("accepted_at") > archived + F.expr(f"INTERVAL {_FUTURE_SECONDS} SECONDS"),
+        "future": F.col("accepted_at") > archived + F.expr(f"INTERVAL {FUTURE_SECONDS} SECONDS"),
         "past": _is_past(),
         "timestamp": F.col("timestamp").isNull(),
         "headers": is_twice(names) & is_twice(_ours(names)),

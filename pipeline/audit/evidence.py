@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -15,6 +16,10 @@ __all__ = ["BUCKETS", "evidence", "ghosts", "hash_number", "ledger_hash"]
 
 _JSON: Final = r"^application/([a-z0-9.+-]+\+)?json\s*(;|$)"
 _HOUR_MICROS: Final = 3_600_000_000
+_FIRST_MICROS, _LAST_MICROS = (
+    round((datetime(*day, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()) * 1_000_000
+    for day in ((1, 1, 2), (9999, 12, 31))
+)
 BUCKETS: Final = 4
 """An hour of a topic has this number of cells, by the remainder of the id, as in the ledger."""
 
@@ -90,8 +95,11 @@ def ghosts(erased: DataFrame, incarnation: str) -> DataFrame:
 
 
 def _hour(moment: Column) -> Column:
-    """Return the beginning of the hour in UTC, which is the ledger's, in every zone of a session."""
-    micros = F.unix_micros(moment)
+    """Return the beginning of the hour in UTC, which is the ledger's, in every zone of a session.
+
+    A forged time outside the years 1 to 9999 counts as one at their edge, because Python has no other.
+    """
+    micros = F.greatest(F.least(F.unix_micros(moment), F.lit(_LAST_MICROS)), F.lit(_FIRST_MICROS))
     return F.timestamp_micros(micros - F.pmod(micros, F.lit(_HOUR_MICROS)))
 
 

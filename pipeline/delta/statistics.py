@@ -22,7 +22,17 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-__all__ = ["NUMBER", "ValueBounds", "event_numbers", "hidden_column", "other_type", "wrong_bounds", "wrong_statistics"]
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "NUMBER",
+    "ValueBounds",
+    "event_numbers",
+    "hidden_column",
+    "other_type",
+    "wrong_bounds",
+    "wrong_statistics",
+]
 
 NUMBER: Final = "event_number"
 
@@ -33,12 +43,17 @@ _PHYSICAL: Final[Mapping[type[DataType], tuple[str, ...]]] = {
 """Parquet's own names of the types that a column may have."""
 _SHORTENED_MIN: Final = 32
 """No writer of Delta shortens a text to fewer characters than these."""
+EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
+LATEST: Final = datetime.max.replace(tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 """The protocol lets the log leave out finer parts of a time."""
 
 
 class ValueBounds(NamedTuple):
-    """The least and the greatest value of a column of a file, None if all are null, and the number of nulls."""
+    """The least and the greatest value of a column of a file, None if all are null, and the number of nulls.
+
+    Texts are bytes in UTF-8.
+    """
 
     low: Any
     high: Any
@@ -52,6 +67,8 @@ def wrong_bounds(said: Mapping[str, Any], metadata: pq.FileMetaData, real: Mappi
     """
     footer = {name: ValueBounds(low, high, nulls) for name, low, high, nulls in _columns(metadata)}
     for column, bounds in real.items():
+        if bounds.low == EARLIEST or bounds.high == LATEST:
+            return f"it has a time of {column} outside the years 1 to 9999"
         nothing = ValueBounds(None, None, None)
         in_log = ValueBounds(said.get(f"min.{column}"), said.get(f"max.{column}"), said.get(f"null_count.{column}"))
         for who, words in (("footer", footer.get(column, nothing)), ("log", in_log)):
@@ -61,7 +78,7 @@ def wrong_bounds(said: Mapping[str, Any], metadata: pq.FileMetaData, real: Mappi
                 ("min", words.low, bounds.low, True), ("max", words.high, bounds.high, False),
             ):  # fmt: skip
                 if named is not None and (value is None or not _agree(named, value, is_low=is_low)):
-                    return f"its {who} says {bound} {named} of {column}, and it is {value}"
+                    return f"its {who} says {bound} {_shown(named)} of {column}, and it is {_shown(value)}"
     return None
 
 
@@ -81,7 +98,7 @@ def wrong_statistics(said: Mapping[str, Any], metadata: pq.FileMetaData) -> str 
         for bound, real, is_low in (("min", low, True), ("max", high, False)):
             named = said.get(f"{bound}.{column}")
             if named is not None and real is not None and not _agree(named, real, is_low=is_low):
-                return f"the log says {bound} {named} of {column}, and it is {real}"
+                return f"the log says {bound} {_shown(named)} of {column}, and it is {_shown(real)}"
     return None
 
 
@@ -121,26 +138,43 @@ def _columns(metadata: pq.FileMetaData) -> Iterator[tuple[str, Any, Any, int | N
         # A group of nulls only has no bounds.
         full = [each for each, group in zip(known, groups, strict=True) if each.null_count != group.num_rows]
         if full and all(each.has_min_max for each in full):
-            yield name, min(each.min for each in full), max(each.max for each in full), nulls
+            yield name, min(_bound(each, "min") for each in full), max(_bound(each, "max") for each in full), nulls
         else:
             yield name, None, None, nulls
 
 
+def _bound(of: pq.Statistics, name: str) -> Any:
+    """Return a bound in a footer, for a text in bytes: not each one is UTF-8. A time that Python does not have is the
+    nearest that it has.
+    """
+    if of.physical_type == "BYTE_ARRAY":
+        return getattr(of, f"{name}_raw")
+    try:
+        return getattr(of, name)
+    except (OverflowError, ValueError):
+        return LATEST if getattr(of, f"{name}_raw") > 0 else EARLIEST
+
+
 def _agree(named: Any, real: Any, *, is_low: bool) -> bool:
     """Return whether a bound in the log is that of the file. A text may be shortened, and then only bounds it."""
+    named, real = (each.encode() if isinstance(each, str) else each for each in (named, real))
     if isinstance(named, datetime) and isinstance(real, datetime):
         return abs(_in_utc(named) - _in_utc(real)) < _MILLISECOND
-    if (isinstance(named, str) and isinstance(real, str)) or (isinstance(named, bytes) and isinstance(real, bytes)):
+    if isinstance(named, bytes) and isinstance(real, bytes):
         return _is_bound(named, real, is_low=is_low)
     if isinstance(named, (bool, int, date)) and isinstance(real, type(named)):
         return named == real
     return True
 
 
-def _is_bound(named: Any, real: Any, *, is_low: bool) -> bool:
-    """Return whether a text, or bytes, bounds the real one. Writers may shorten it."""
+def _is_bound(named: bytes, real: bytes, *, is_low: bool) -> bool:
+    """Return whether a text in UTF-8, which keeps the order, bounds the real one. Writers may shorten it."""
     is_cut = len(named) >= _SHORTENED_MIN and real.startswith(named)
-    return bool(named <= real if is_low else named >= real or is_cut)
+    return named <= real if is_low else named >= real or is_cut
+
+
+def _shown(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
 def _in_utc(moment: datetime) -> datetime:

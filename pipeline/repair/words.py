@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 from urllib.parse import unquote
 
@@ -16,19 +17,26 @@ from pipeline.lake import LakeDamaged, Table
 __all__ = ["counted_by_deltalake", "statistics"]
 
 
-def statistics(table: Table) -> dict[str, dict[str, Any]]:
+def statistics(table: Table, wanted: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
     """Return the log's words on each file, by its path: ``num_records``, ``min.<column>``, ``max.<column>``,
     ``null_count.<column>``; ``deleted_rows`` is true if the file has a deletion vector. Raises LakeDamaged.
+
+    ``wanted``: the paths of these files only.
     """
     opened = table.opened()
     if opened is None:
         return {}
     try:
-        rows = pa.table(opened.get_add_actions(flatten=True)).to_pylist()
+        said = pa.table(opened.get_add_actions(flatten=True))
+        if wanted is not None:
+            said = said.filter(pa.array([unquote(path) in wanted for path in said["path"].to_pylist()], pa.bool_()))
+        rows = said.to_pylist()
         vectors = pa.table(opened.deletion_vectors())["filepath"].to_pylist()
     except DeltaError as error:  # the vector itself cannot be read
         reason = str(error).partition("\n")[0][:300]
         raise LakeDamaged(f"{table.name} has a deletion vector, which hookwire does not read: {reason}") from error
+    except (OverflowError, ValueError) as error:
+        raise LakeDamaged(f"{table.name}: the log has a time outside the years 1 to 9999 ({error})") from error
     with_vector = [unquote(path) for path in vectors]
     return {
         (path := unquote(row["path"])): row | {"deleted_rows": any(each.endswith(path) for each in with_vector)}

@@ -160,6 +160,18 @@ def same_times(lake: LakeStorage) -> None:
     rewritten(lake, cast("archived_at", pa.timestamp("ms", "UTC")))
 
 
+def forge_times(lake: LakeStorage) -> None:
+    """Let the records be of the year 11476, which Python does not have."""
+
+    def change(rows: pa.Table) -> pa.Table:
+        never = pa.array([300_000_000_000_000_000] * rows.num_rows, pa.timestamp("us", "UTC"))
+        for name in ("accepted_at", "archived_at"):
+            rows = rows.set_column(rows.schema.get_field_index(name), name, never)
+        return rows
+
+    rewritten(lake, change)
+
+
 def hide_column(lake: LakeStorage) -> None:
     def change(action: dict[str, Any]) -> None:
         if "metaData" in action:
@@ -189,6 +201,7 @@ BY_SENTENCE: Final[dict[str, tuple[Act, str]]] = {
     "footer and log forged alike": (forge_footer, f"its footer says min {SECOND[-1].number} of event_number"),
     "a footer without statistics, the log forged": (strip_footer, f"its log says min {SECOND[-1].offset} of offset"),
     "bounds of a column of nulls": (bound_nulls, "its log says min a of ce_subject, and it is None"),
+    "a time that Python does not have": (forge_times, "it has a time of accepted_at outside the years 1 to 9999"),
     "a column taken out of the log's schema": (hide_column, "the log's schema lacks the column ce_type"),
 }
 BY_EVENT: Final[dict[str, tuple[Act, set[tuple[str, str]]]]] = {
@@ -214,6 +227,13 @@ def test_files_that_fit_the_log_are_named_by_their_events(spark: SparkSession, l
     act, wanted = BY_EVENT[kind]
     act(lake)
     assert judged(spark, lake) == ([], wanted)
+
+
+def test_a_time_that_python_does_not_have_hides_no_record(spark: SparkSession, lake: LakeStorage) -> None:
+    """The audit ended with a traceback."""
+    forge_times(lake)
+    _, found = judged(spark, lake)
+    assert ids("altered", SECOND) <= found
 
 
 def test_a_file_under_a_second_spelling_of_its_path_is_named_and_stays(spark: SparkSession, lake: LakeStorage) -> None:

@@ -74,6 +74,16 @@ def test_coordinates_and_headers_of_a_record_become_columns(spark: SparkSession)
     }  # fmt: skip
 
 
+def test_an_attribute_that_is_no_utf8_has_no_column_and_stays_a_header(spark: SparkSession) -> None:
+    """Readers in Python ended with a UnicodeDecodeError, because a text of Parquet is UTF-8."""
+    [row] = archived(spark, kafka_row(7, ce_type=b"\xff", ce_subject=b"\xc3\xa9"))
+    assert (row.ce_type, row.ce_subject, row.quarantine) == (None, "\u00e9", None)
+    assert [(each.key, bytes(each.value)) for each in row.headers] == [
+        ("ce_type", b"\xff"),
+        ("ce_subject", b"\xc3\xa9"),
+    ]
+
+
 def test_what_is_wrong_is_named_and_nothing_is_dropped(spark: SparkSession) -> None:
     """Bad input: each row goes to the lake, with its reasons."""
     wrong = {
