@@ -31,7 +31,7 @@ def _old_sessions() -> None:
 
 
 def _fence_before_rows() -> None:
-    async def early(self: Database, name: str, *args: object, **_more: object) -> Sequence[Row]:
+    async def early(self: Database, name: str, *args: object, release: Any = None) -> Sequence[Row]:
         await self.pass_fence(await self.fence_mark())
         return await self.fetch(name, *args)
 
@@ -40,10 +40,10 @@ def _fence_before_rows() -> None:
 
 def _claim_past_fence() -> None:
     def make(fenced: Any) -> Any:
-        async def past(self: Database, name: str, *args: object, **more: Any) -> Sequence[Row]:
+        async def past(self: Database, name: str, *args: object, release: Any = None) -> Sequence[Row]:
             if name == "delivery.claim":
                 return await self.fetch(name, *args)
-            rows: Sequence[Row] = await fenced(self, name, *args, **more)
+            rows: Sequence[Row] = await fenced(self, name, *args, release=release)
             return rows
 
         return past
