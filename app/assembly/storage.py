@@ -62,7 +62,7 @@ def open_secrets(settings: Settings) -> SecretBox:
     if settings.secret_keys is not None:
         return parse_keys(settings.secret_keys.get_secret_value())
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return load_or_create_key_file(settings.data_dir / "secret.keys")
+    return load_or_create_key_file(settings.key_file)
 
 
 def present_secrets(settings: Settings) -> SecretBox | None:
@@ -71,13 +71,13 @@ def present_secrets(settings: Settings) -> SecretBox | None:
     Raise SecretBoxError, also if this account may not look for the file.
     """
     if settings.secret_keys is None:
-        path = settings.data_dir / "secret.keys"
         try:
-            path.stat()  # not is_file(): it raises for a folder of another account, or says no (Python 3.14)
+            # Not is_file(): it raises for a folder of another account, or says no (Python 3.14).
+            settings.key_file.stat()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise SecretBoxError(f"the key file {path} cannot be used: {error.strerror}") from error
+            raise SecretBoxError(f"the key file {settings.key_file} cannot be used: {error.strerror}") from error
     return open_secrets(settings)
 
 

@@ -18,9 +18,7 @@ __all__ = ["settings_checks"]
 
 
 def settings_checks(settings: Settings, environment: Mapping[str, str]) -> list[Check]:
-    """Return the checks that need no connection. Unknown settings were refused when the settings were loaded
-    (SC-23).
-    """
+    """Return the checks that need no connection. Unknown settings were refused when the settings were loaded."""
     return [
         Check("SC-23", "settings", "ok", "all known"),
         *_listen(settings),
@@ -35,7 +33,7 @@ def settings_checks(settings: Settings, environment: Mapping[str, str]) -> list[
 
 
 def _listen(settings: Settings) -> Iterator[Check]:
-    """Check the listen address, and the use of the development profile (SC-17)."""
+    """Check the listen address, and the use of the development profile."""
     if _is_loopback(settings.listen_address[0]):
         yield Check("SC-17", "listen", "ok", f"{settings.listen}, reachable from this machine only")
     elif settings.profile == "development":
@@ -48,7 +46,7 @@ def _listen(settings: Settings) -> Iterator[Check]:
 
 
 def _metrics_listen(settings: Settings) -> Iterator[Check]:
-    """Check the address of the port without a key (SC-17)."""
+    """Check the address of the port without a key."""
     address = settings.metrics_address
     if address is None or _is_loopback(address[0]):
         yield Check("SC-17", "metrics", "ok", settings.metrics_listen or "no port of their own")
@@ -72,7 +70,7 @@ def _open_in_development(subject: str, listen: str) -> Check:
 
 
 def _proxies(settings: Settings, environment: Mapping[str, str]) -> Iterator[Check]:
-    """Check the trusted proxies: a client that may forge X-Forwarded-For can claim any address (SC-16)."""
+    """Check the trusted proxies: a client that may forge X-Forwarded-For can claim any address."""
     level = stricter_in_production(settings)
     findings = []
     if "FORWARDED_ALLOW_IPS" in environment:
@@ -101,11 +99,11 @@ def _proxies(settings: Settings, environment: Mapping[str, str]) -> Iterator[Che
 
 
 def _keys(settings: Settings) -> Iterator[Check]:
-    """Check the secret keys (SC-18). Opening them has checked their length and randomness."""
+    """Check the secret keys. Opening them has checked their length and randomness."""
     if settings.secret_keys is not None:
         yield Check("SC-18", "secret keys", "ok", "HOOKWIRE_SECRET_KEYS is set")
         return
-    path = settings.data_dir / "secret.keys"
+    path = settings.key_file
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except FileNotFoundError:
@@ -125,7 +123,7 @@ def _keys(settings: Settings) -> Iterator[Check]:
 
 
 def _egress(settings: Settings) -> Iterator[Check]:
-    """Check the allowed targets of callbacks (SC-19). The policy itself refuses ranges that are no networks."""
+    """Check the allowed targets of callbacks. The policy itself refuses ranges that are no networks."""
     level = stricter_in_production(settings)
     findings = list(_egress_ca(settings.egress_tls_ca))
     if settings.egress_allow_metadata:
@@ -147,7 +145,7 @@ def _egress(settings: Settings) -> Iterator[Check]:
 
 
 def _egress_ca(path: Path | None) -> Iterator[Check]:
-    """Check the authorities' file: without it every delivery would fail (OB-07)."""
+    """Check the authorities' file: without it every delivery would fail."""
     if path is None:
         return
     try:
@@ -164,7 +162,7 @@ def _is_private(network: Network) -> bool:
 
 
 def _public_face(settings: Settings) -> Iterator[Check]:
-    """Check public access: its default is for publishers with public topics, and has to be chosen (FS-18)."""
+    """Check public access: its default is for publishers with public topics, and has to be chosen."""
     if settings.profile != "production" or not settings.needs_keys or settings.hub_access == "keys":
         return
     detail = "anyone may read each topic's latest content and subscribe by POST /hub"
@@ -176,7 +174,7 @@ def _public_face(settings: Settings) -> Iterator[Check]:
 
 
 def _transport(settings: Settings) -> Iterator[Check]:
-    """Check TLS to the database: by default the driver goes on without it (FS-19)."""
+    """Check TLS to the database: by default the driver goes on without it."""
     if settings.database_url is None:
         return
     url = settings.database_url.get_secret_value()
@@ -192,7 +190,7 @@ def _transport(settings: Settings) -> Iterator[Check]:
 
 
 def _switches(settings: Settings) -> Iterator[Check]:
-    """Find switches for a developer's machine (SC-19). Loading the settings refuses fail points in production."""
+    """Find switches for a developer's machine. Loading the settings refuses fail points in production."""
     if settings.failpoints:
         yield Check("SC-19", "fail points", "warn", "faults are being injected", "unset HOOKWIRE_FAILPOINTS")
     if settings.profile == "production" and settings.docs:

@@ -379,6 +379,11 @@ class Settings(
         return len({amqp_place(url.get_secret_value()) for url in urls}) == 1
 
     @property
+    def key_file(self) -> Path:
+        """Return where the secret keys are if no setting names them."""
+        return self.data_dir / "secret.keys"
+
+    @property
     def has_direct_path(self) -> bool:
         """Return whether a commit may make the deliveries of its events: as it is set, and without a standby fence."""
         return self.direct_deliveries and not self.standby_fence
