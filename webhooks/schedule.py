@@ -53,10 +53,14 @@ _TOO_LARGE = 413
 
 
 class Dispatch(NamedTuple):
-    """The claims that one request sends, its time limit in seconds, and the slot that it uses."""
+    """The claims that one request sends, its time limit in seconds, and the slot that it uses.
+
+    ``latest_at``: the monotonic time from which the lease of a claim is too short for the whole request.
+    """
 
     claims: Sequence[Claim]
     deadline_seconds: float
+    latest_at: float
     host: str
     was_proven: bool
 
@@ -270,28 +274,31 @@ class Schedule:
             self._busy.update(_lanes(claims))
             subscription.in_flight += 1
             self._slots.take(claim.host, is_proven=subscription.is_proven)
-            dispatch = Dispatch(claims, seconds, claim.host, subscription.is_proven)
+            latest_at = min([one.leased_until for one in claims]) - seconds
+            dispatch = Dispatch(claims, seconds, latest_at, claim.host, subscription.is_proven)
             self._place(subscription)
             return dispatch
         return None
 
     def finish(self, dispatch: Dispatch, outcome: Outcome | None) -> None:
         """Note that a request has ended; ``outcome`` None: it was cancelled. Return the claims of a too large batch."""
-        subscriber = dispatch.claims[0].subscriber
-        subscription = self._subscription(subscriber.id)
-        self._slots.give(dispatch.host, was_proven=dispatch.was_proven)
-        self._busy.difference_update(_lanes(dispatch.claims))
-        subscription.in_flight -= 1
+        subscription = self._free(dispatch)
         was_fast = subscription.is_fast
         subscription.learn(outcome, self._options.slots.per_subscription)
         if was_fast and not subscription.is_fast:
             self._return_waiting(subscription)
         if outcome is not None and dispatch.is_too_large(outcome):
-            subscription.halve_batches(subscriber.version, len(dispatch.claims))
+            subscription.halve_batches(dispatch.claims[0].subscriber.version, len(dispatch.claims))
             self._returned += dispatch.claims
         else:
             for claim in dispatch.claims:
                 self._held.drop(claim)
+        self._place(subscription)
+
+    def give_up(self, dispatch: Dispatch) -> None:
+        """Return the claims of a request that was not sent, because it has become too late."""
+        subscription = self._free(dispatch)
+        self._returned += dispatch.claims
         self._place(subscription)
 
     # --- results ------------------------------------------------------------------------------------------------
@@ -350,6 +357,14 @@ class Schedule:
         is_full = subscription.in_flight >= subscription.window
         place = None if is_paused or is_full else self._startable(subscription)
         self._slots.place(subscription, None if place is None else subscription.waiting[place].host)
+
+    def _free(self, dispatch: Dispatch) -> ScheduledSubscription:
+        """Free the slot and the lanes of a request that has ended; return its subscription."""
+        subscription = self._subscription(dispatch.claims[0].subscriber.id)
+        self._slots.give(dispatch.host, was_proven=dispatch.was_proven)
+        self._busy.difference_update(_lanes(dispatch.claims))
+        subscription.in_flight -= 1
+        return subscription
 
     def _startable(self, subscription: ScheduledSubscription) -> int | None:
         """Return the index of the first waiting claim whose lane is free, or None."""

@@ -200,6 +200,9 @@ class Worker:
                 self._wake.set()
 
     async def _attempt(self, dispatch: Dispatch) -> None:
+        if time.monotonic() > dispatch.latest_at:  # the process was stopped since the start
+            self._schedule.give_up(dispatch)
+            return
         claims, outcome = dispatch.claims, None
         try:
             started_at = datetime.now(UTC)

@@ -188,6 +188,22 @@ def test_a_claim_that_waits_for_a_slot_is_returned_when_its_lease_gets_too_short
     assert [given.take_returned(now) for now in (3.5, 4.5)] == [[], claims[1:]]
 
 
+def test_what_has_started_and_is_not_sent_in_time_is_returned_and_its_lane_is_free() -> None:
+    """RR-10: a process may be stopped between the start and the first byte. The earliest lease of a batch counts."""
+    given = Schedule(options(WIDE))
+    leases = (18.0, 16.0, 17.0)
+    claims = [claim(number, receiver(1, "a", 8), str(number), leased_until=at) for number, at in enumerate(leases)]
+    given.admit(claims)
+    started = given.start(0.0)
+    assert started is not None
+    given.give_up(started)
+    assert (started.latest_at, given.in_flight, given.take_returned(0.0)) == (16.0 - 10.0, 0, claims)
+    given.admit(claims)
+    again = given.start(0.0)
+    assert again is not None
+    assert again.claims == claims
+
+
 def test_of_a_lane_one_claim_is_in_flight_and_other_lanes_pass_it() -> None:
     """WH-O02: two claims of a lane are here when the first was claimed again after its lease."""
     given = Schedule(options())

@@ -12,6 +12,7 @@ from tests.hostile.server import Conversation, HostileServer, answer, hang, host
 from tests.waiting import lasts, until
 from tests.webhooks.harness import WAIT_SECONDS_MAX as WAIT
 from tests.webhooks.harness import Gated, Harness, delivery_harness
+from webhooks.schedule import Dispatch, Schedule
 
 OK = answer(204)
 HOUR = 3600
@@ -134,6 +135,30 @@ async def test_what_waits_longer_than_its_lease_allows_is_given_back_unsent_and_
             await harness.drained()
         assert sorted(bodies(server)) == [b"1", b"2"]
         assert await harness.attempts("number", "decision", subscription=subscription) == [(1, "delivered")] * 2
+
+
+async def test_what_a_stopped_process_had_started_is_given_back_unsent(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RR-10: the lease ended between the start of an attempt and its first byte; others may have sent later events."""
+    started: list[Dispatch] = []
+
+    def stopped_after(schedule: Schedule, now: float) -> Dispatch | None:
+        if (dispatch := start(schedule, now)) is None:
+            return None
+        started.append(dispatch)
+        return dispatch._replace(latest_at=now - 1.0) if len(started) == 1 else dispatch
+
+    start = Schedule.start
+    async with delivery_harness(database_url) as harness, hostile_server() as server:
+        subscription = await harness.subscribe(server.url())
+        await harness.deliver(b"1")
+        harness.database = counting = Gated(harness.database)
+        monkeypatch.setattr(Schedule, "start", stopped_after)
+        async with harness.working():
+            await harness.drained()
+        assert (counting.passed["delivery.release"], bodies(server)) == (1, [b"1"])
+        assert await harness.attempts("number", "decision", subscription=subscription) == [(1, "delivered")]
 
 
 async def claimed(harness: Harness, number: int) -> bool:
