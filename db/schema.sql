@@ -477,63 +477,6 @@ COMMENT ON COLUMN hookwire.incidents.actor IS 'Who gave it its state; NULL: the 
 
 COMMENT ON COLUMN hookwire.incidents.reason IS 'Why it got its state, in the words of the actor.';
 
-CREATE TABLE hookwire.upstreams (
-    tenant text DEFAULT 'default'::text NOT NULL,
-    topic text NOT NULL,
-    url text NOT NULL,
-    token text NOT NULL,
-    key_id text NOT NULL,
-    sealed bytea NOT NULL,
-    hub_url text,
-    self_url text,
-    state text DEFAULT 'wanted'::text NOT NULL,
-    reason text,
-    lease_until timestamp with time zone,
-    due_at timestamp with time zone DEFAULT now(),
-    claimed_until timestamp with time zone,
-    claims bigint DEFAULT 0 NOT NULL,
-    failures integer DEFAULT 0 NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    given_hub_url text,
-    given_topic_url text,
-    received_at timestamp with time zone,
-    longest_gap interval,
-    quiet_told_at timestamp with time zone,
-    CONSTRAINT upstreams_state_check CHECK ((state = ANY (ARRAY['wanted'::text, 'requested'::text, 'active'::text, 'denied'::text, 'ended'::text])))
-);
-
-COMMENT ON TABLE hookwire.upstreams IS 'Foreign topics that another hub delivers here, instead of being fetched.';
-
-COMMENT ON COLUMN hookwire.upstreams.url IS 'Where the topic is discovered.';
-
-COMMENT ON COLUMN hookwire.upstreams.token IS 'The part of the callback''s URL that cannot be guessed.';
-
-COMMENT ON COLUMN hookwire.upstreams.key_id IS 'The key that sealed the secret.';
-
-COMMENT ON COLUMN hookwire.upstreams.sealed IS 'The secret of the subscription there, encrypted.';
-
-COMMENT ON COLUMN hookwire.upstreams.hub_url IS 'The hub that was discovered last.';
-
-COMMENT ON COLUMN hookwire.upstreams.self_url IS 'The topic as the other hub names it.';
-
-COMMENT ON COLUMN hookwire.upstreams.due_at IS 'When the topic is discovered and its hub is asked again; NULL: not by itself.';
-
-COMMENT ON COLUMN hookwire.upstreams.claimed_until IS 'Until when one process makes it.';
-
-COMMENT ON COLUMN hookwire.upstreams.claims IS 'Claims so far; the number of the latest is its fence.';
-
-COMMENT ON COLUMN hookwire.upstreams.failures IS 'Failed requests in a row.';
-
-COMMENT ON COLUMN hookwire.upstreams.given_hub_url IS 'The hub that a person named; NULL: it is discovered.';
-
-COMMENT ON COLUMN hookwire.upstreams.given_topic_url IS 'The topic''s URL that a person named; NULL: it is discovered.';
-
-COMMENT ON COLUMN hookwire.upstreams.received_at IS 'When the last delivery came.';
-
-COMMENT ON COLUMN hookwire.upstreams.longest_gap IS 'The longest time between two deliveries.';
-
-COMMENT ON COLUMN hookwire.upstreams.quiet_told_at IS 'When it was told that nothing comes; NULL: since the last delivery never.';
-
 CREATE TABLE hookwire.job_kinds (
     kind text NOT NULL COLLATE pg_catalog."C",
     automation text,
@@ -612,6 +555,63 @@ COMMENT ON COLUMN hookwire.job_kinds.events IS 'The states whose changes are pub
 COMMENT ON COLUMN hookwire.job_kinds.retention_days IS 'How long ended jobs stay in the archive; 0: they are not kept.';
 
 COMMENT ON COLUMN hookwire.job_kinds.is_paused IS 'Whether nothing of the kind is claimed.';
+
+CREATE TABLE hookwire.upstreams (
+    tenant text DEFAULT 'default'::text NOT NULL,
+    topic text NOT NULL,
+    url text NOT NULL,
+    token text NOT NULL,
+    key_id text NOT NULL,
+    sealed bytea NOT NULL,
+    hub_url text,
+    self_url text,
+    state text DEFAULT 'wanted'::text NOT NULL,
+    reason text,
+    lease_until timestamp with time zone,
+    due_at timestamp with time zone DEFAULT now(),
+    claimed_until timestamp with time zone,
+    claims bigint DEFAULT 0 NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    given_hub_url text,
+    given_topic_url text,
+    received_at timestamp with time zone,
+    longest_gap interval,
+    quiet_told_at timestamp with time zone,
+    CONSTRAINT upstreams_state_check CHECK ((state = ANY (ARRAY['wanted'::text, 'requested'::text, 'active'::text, 'denied'::text, 'ended'::text])))
+);
+
+COMMENT ON TABLE hookwire.upstreams IS 'Foreign topics that another hub delivers here, instead of being fetched.';
+
+COMMENT ON COLUMN hookwire.upstreams.url IS 'Where the topic is discovered.';
+
+COMMENT ON COLUMN hookwire.upstreams.token IS 'The part of the callback''s URL that cannot be guessed.';
+
+COMMENT ON COLUMN hookwire.upstreams.key_id IS 'The key that sealed the secret.';
+
+COMMENT ON COLUMN hookwire.upstreams.sealed IS 'The secret of the subscription there, encrypted.';
+
+COMMENT ON COLUMN hookwire.upstreams.hub_url IS 'The hub that was discovered last.';
+
+COMMENT ON COLUMN hookwire.upstreams.self_url IS 'The topic as the other hub names it.';
+
+COMMENT ON COLUMN hookwire.upstreams.due_at IS 'When the topic is discovered and its hub is asked again; NULL: not by itself.';
+
+COMMENT ON COLUMN hookwire.upstreams.claimed_until IS 'Until when one process makes it.';
+
+COMMENT ON COLUMN hookwire.upstreams.claims IS 'Claims so far; the number of the latest is its fence.';
+
+COMMENT ON COLUMN hookwire.upstreams.failures IS 'Failed requests in a row.';
+
+COMMENT ON COLUMN hookwire.upstreams.given_hub_url IS 'The hub that a person named; NULL: it is discovered.';
+
+COMMENT ON COLUMN hookwire.upstreams.given_topic_url IS 'The topic''s URL that a person named; NULL: it is discovered.';
+
+COMMENT ON COLUMN hookwire.upstreams.received_at IS 'When the last delivery came.';
+
+COMMENT ON COLUMN hookwire.upstreams.longest_gap IS 'The longest time between two deliveries.';
+
+COMMENT ON COLUMN hookwire.upstreams.quiet_told_at IS 'When it was told that nothing comes; NULL: since the last delivery never.';
 
 CREATE TABLE hookwire.relay_batch_numbers (
     sink text NOT NULL COLLATE pg_catalog."C",

@@ -110,6 +110,10 @@ BEGIN
     IF jsonb_typeof(drafts) <> 'array' OR jsonb_array_length(drafts) > 10000 THEN
         RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.enqueue: jobs are a JSON array of at most 10000';
     END IF;
+    RETURN QUERY SELECT p.n, p.id, p.outcome, p.state FROM hookwire.add_plain_jobs(drafts, actor) AS p;
+    IF FOUND THEN
+        RETURN;
+    END IF;
     FOR n, draft IN SELECT d.n, d.draft FROM jsonb_array_elements(drafts) WITH ORDINALITY AS d(draft, n) LOOP
         PERFORM hookwire.check_job_draft(draft);
         IF policy.kind IS DISTINCT FROM draft->>'kind' THEN
@@ -159,6 +163,94 @@ COMMENT ON FUNCTION hookwire.add_jobs(jsonb,text) IS
 'Enqueue jobs in the caller''s transaction: each is made, merged, replaced or skipped. A draft is what POST /jobs
 takes. A draft whose (kind, uniq) is live attaches to that job, which cannot end before this transaction. A job that
 is due at once keeps no date.';
+
+CREATE OR REPLACE FUNCTION hookwire.add_plain_job(kind text, args jsonb, key text, queue text, actor text)
+ RETURNS uuid
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_variable
+DECLARE
+    policy CONSTANT hookwire.job_kinds := hookwire.job_policy(kind);
+    moment CONSTANT timestamptz := clock_timestamp();
+    house hookwire.installation;
+    made uuid;
+BEGIN
+    SELECT i.* INTO house FROM hookwire.installation i;
+    IF hookwire.is_plain_kind(policy) AND hookwire.is_queue_name(kind) AND (queue IS NULL OR hookwire.is_queue_name(queue))
+       AND coalesce(octet_length(key) <= 1024, true) AND coalesce(octet_length(args::text) <= 1048576, true)
+       AND hookwire.is_readable_json(args)
+       AND (house.kinds_auto_create OR (SELECT k.kind FROM hookwire.job_kinds k WHERE k.kind = add_plain_job.kind) IS NOT NULL) THEN
+        INSERT INTO hookwire.jobs AS j
+            (kind, queue, state, args, key, rank_at, deadline_at, attempts_max, run_seconds, number, created_by, created_at)
+        VALUES (kind, coalesce(queue, 'default'), 'available', coalesce(nullif(args, 'null'), '{}'), coalesce(key, ''), moment,
+            moment + make_interval(secs => policy.deadline_seconds::double precision), policy.attempts_max, policy.run_seconds, 1,
+            hookwire.with_role(actor), moment)
+        RETURNING j.id INTO made;
+        IF house.sql_notify THEN
+            PERFORM pg_notify('hookwire_jobs', '');
+        END IF;
+    END IF;
+    RETURN made;
+END
+$function$;
+COMMENT ON FUNCTION hookwire.add_plain_job(text,jsonb,text,text,text) IS
+'Enqueue a job that only has a kind, arguments, a key and a queue, and return its id. Return NULL if it needs more, or
+would be refused: add_jobs does that, or says why.';
+REVOKE EXECUTE ON FUNCTION hookwire.add_plain_job(text,jsonb,text,text,text) FROM PUBLIC;
+
+CREATE OR REPLACE FUNCTION hookwire.add_plain_jobs(drafts jsonb, actor text)
+ RETURNS TABLE(n integer, id uuid, outcome text, state text)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+DECLARE
+    all_members CONSTANT text[] := '{kind,args,key,queue,uniq,uniq_seconds,on_conflict,priority,due_at,delay_seconds,due_local,due_zone,attempts_max,run_seconds,deadline_seconds,callbacks,assignee}';
+    plain_members CONSTANT text[] := '{kind,args,key,queue}';
+    creator CONSTANT text := hookwire.with_role(actor);
+    house hookwire.installation;
+    policies hookwire.job_kinds[];
+BEGIN
+    IF NOT coalesce((
+        SELECT bool_and(CASE WHEN jsonb_typeof(d.draft) = 'object' THEN
+            d.draft - all_members = '{}' AND jsonb_strip_nulls(d.draft - plain_members) = '{}'
+            AND hookwire.is_queue_name(d.draft->>'kind')
+            AND (d.draft->>'queue' IS NULL OR hookwire.is_queue_name(d.draft->>'queue'))
+            AND coalesce(octet_length(d.draft->>'key') <= 1024, true)
+            AND coalesce(octet_length((d.draft->'args')::text) <= 1048576, true)
+        ELSE false END) FROM jsonb_array_elements(drafts) AS d(draft)), false)
+       OR NOT hookwire.is_readable_json(drafts, 66) THEN    -- two levels lie above the arguments
+        RETURN;
+    END IF;
+    SELECT i.* INTO house FROM hookwire.installation i;
+    policies := ARRAY(SELECT hookwire.job_policy(k.kind) FROM (SELECT DISTINCT d.draft->>'kind' AS kind FROM jsonb_array_elements(drafts) AS d(draft)) AS k);
+    IF NOT (SELECT bool_and(hookwire.is_plain_kind(p)) FROM unnest(policies) AS p)
+       OR NOT house.kinds_auto_create AND EXISTS (
+           SELECT FROM unnest(policies) AS p WHERE (SELECT k.kind FROM hookwire.job_kinds k WHERE k.kind = p.kind) IS NULL) THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    WITH draft AS MATERIALIZED (
+        SELECT d.n::integer AS n, gen_random_uuid() AS id, clock_timestamp() AS created_at, d.draft
+        FROM jsonb_array_elements(drafts) WITH ORDINALITY AS d(draft, n)
+    ), made AS (
+        INSERT INTO hookwire.jobs
+            (id, kind, queue, state, args, key, rank_at, deadline_at, attempts_max, run_seconds, number, created_by, created_at)
+        SELECT d.id, p.kind, coalesce(d.draft->>'queue', 'default'), 'available', coalesce(nullif(d.draft->'args', 'null'), '{}'),
+            coalesce(d.draft->>'key', ''), d.created_at, d.created_at + make_interval(secs => p.deadline_seconds::double precision),
+            p.attempts_max, p.run_seconds, 1, creator, d.created_at
+        FROM draft d JOIN unnest(policies) AS p ON p.kind = d.draft->>'kind'
+        ORDER BY d.n
+    )
+    SELECT d.n, d.id, 'made', 'available' FROM draft d ORDER BY d.n;
+    IF house.sql_notify THEN
+        PERFORM pg_notify('hookwire_jobs', '');
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION hookwire.add_plain_jobs(jsonb,text) IS
+'Enqueue jobs that only have a kind, arguments, a key and a queue, by one INSERT. Return no row if one of them needs more,
+or would be refused: add_jobs goes on with all of them then.';
+REVOKE EXECUTE ON FUNCTION hookwire.add_plain_jobs(jsonb,text) FROM PUBLIC;
 
 CREATE OR REPLACE FUNCTION hookwire.admit_job_rule(rule jsonb)
  RETURNS void
@@ -656,7 +748,15 @@ CREATE OR REPLACE FUNCTION hookwire.enqueue(kind text, args jsonb DEFAULT '{}'::
  SET plan_cache_mode TO 'force_generic_plan'
  SET jit TO 'off'
 AS $function$
+DECLARE
+    made CONSTANT uuid := CASE
+        WHEN num_nonnulls(uniq, priority, due_at, delay_seconds, attempts_max, run_seconds, deadline_seconds, assignee, on_conflict, callbacks) = 0
+            THEN hookwire.add_plain_job(kind, args, key, queue, requester)
+    END;
 BEGIN
+    IF made IS NOT NULL THEN
+        RETURN made;
+    END IF;
     RETURN (SELECT a.id FROM hookwire.add_jobs(jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
         'kind', enqueue.kind, 'uniq', enqueue.uniq, 'key', enqueue.key, 'queue', enqueue.queue, 'priority', enqueue.priority,
         'due_at', enqueue.due_at, 'delay_seconds', enqueue.delay_seconds, 'attempts_max', enqueue.attempts_max,
@@ -862,6 +962,15 @@ RETURN COALESCE((((octet_length(name) >= 1) AND (octet_length(name) <= 200)) AND
 COMMENT ON FUNCTION hookwire.is_person(text) IS
 'Return whether an actor or an assignee names a person.';
 REVOKE EXECUTE ON FUNCTION hookwire.is_person(text) FROM PUBLIC;
+
+CREATE OR REPLACE FUNCTION hookwire.is_plain_kind(policy hookwire.job_kinds)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (COALESCE(((policy).automation <> ALL (ARRAY['manual'::text, 'mostly'::text])), true) AND (NOT COALESCE(('available'::text = ANY ((policy).events)), false)));
+COMMENT ON FUNCTION hookwire.is_plain_kind(hookwire.job_kinds) IS
+'Return whether no job of a kind goes to people, and none is announced when it is made.';
+REVOKE EXECUTE ON FUNCTION hookwire.is_plain_kind(hookwire.job_kinds) FROM PUBLIC;
 
 CREATE OR REPLACE FUNCTION hookwire.is_told_result(result jsonb)
  RETURNS boolean
