@@ -108,7 +108,7 @@ async def _bare_own(sink: Sink, requests: int) -> tuple[float, float]:
 
 async def _ours(sink: Sink, fan_out: int, deliveries: int) -> Delivered:
     async with running_harness("api", "relay") as harness:
-        await _prepare(harness, sink, fan_out, deliveries)
+        await prepare(harness, sink, fan_out, deliveries)
         database_before = postgres_cpu_seconds(harness.postmaster)
         with harness.process("deliver") as worker:
             # Leave out the start of the interpreter.
@@ -126,7 +126,7 @@ async def _ours(sink: Sink, fan_out: int, deliveries: int) -> Delivered:
     )
 
 
-async def _prepare(harness: Harness, sink: Sink, fan_out: int, deliveries: int) -> None:
+async def prepare(harness: Harness, sink: Sink, fan_out: int, deliveries: int) -> None:
     """Create subscriptions and events, and wait until they are fanned out and written to disk."""
     async with httpx.AsyncClient(base_url=harness.url, trust_env=False, timeout=60) as client:
         for number in range(fan_out):
