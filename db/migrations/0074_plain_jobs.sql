@@ -1,5 +1,5 @@
--- A job that only has a kind, arguments, a key and a queue takes a flat way: one INSERT, for one job or for all of a
--- call. Three layers of functions with JSON between them cost thirty times the INSERT.
+-- A job that only has a kind, arguments, a key and a queue takes a flat way. It is one INSERT, for a job or for all jobs
+-- of a call. Three layers of functions with JSON between them cost thirty times the INSERT.
 CREATE FUNCTION hookwire.is_plain_kind(policy hookwire.job_kinds) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN coalesce((policy).automation NOT IN ('manual', 'mostly'), true) AND NOT coalesce('available' = ANY ((policy).events), false);
