@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import structlog
 
 from egress.callback import Callback, CallbackBook, CallbackMessage, CallbackOptions
-from egress.client import Outbound, OutboundError, ReadLimits, Request, Response
+from egress.client import NotSent, Outbound, OutboundError, ReadLimits, Request, Response
 from runtime.pause import pause
 
 __all__ = ["LEASED_EACH", "LEASE_MARGIN_SECONDS", "CallbackWorker"]
@@ -109,6 +109,7 @@ class CallbackWorker(ABC):
             full |= silent if room <= 0 else set()
             subscriptions = min(subscriptions, room) if room > 0 else subscriptions
         try:
+            asked_at = time.monotonic()
             leased = await self.lease([*full], subscriptions)
             book = await self._book.open({(work["subscription_id"], work["version"]) for work in leased})
         except self.expected as error:
@@ -117,16 +118,21 @@ class CallbackWorker(ABC):
             return False
         for work in leased:
             self._in_flight[work["subscription_id"]] += 1
-            posts.create_task(self._work(work, book.get(work["subscription_id"])), name=self.name)
+            posts.create_task(self._work(work, book.get(work["subscription_id"]), asked_at), name=self.name)
         return bool(leased)
 
-    async def _work(self, work: Mapping[str, Any], callback: Callback | None) -> None:
-        """POST the work and record its answer; an operating error is logged, and the lease ends by itself."""
+    async def _work(self, work: Mapping[str, Any], callback: Callback | None, asked_at: float) -> None:
+        """POST the work and record its answer; an operating error is logged, and the lease ends by itself.
+
+        ``asked_at``: the monotonic time from which the lease counts.
+        """
         try:
-            answer = await self._post(work, callback)
+            answer = await self._post(work, callback, asked_at)
             if callback is not None and callback.target is not None:
                 self._note(work["subscription_id"], has_answered=not isinstance(answer, str))
             await self.record(work, answer)
+        except NotSent:
+            _log.warning("callback_work_not_sent", worker=self.name, work=str(work["id"]))
         except self.expected as error:
             _log.warning("callback_answer_not_recorded", worker=self.name, work=str(work["id"]), error=str(error))
         finally:
@@ -143,18 +149,22 @@ class CallbackWorker(ABC):
         if len(self._silence) > _NOTED_MAX:
             del self._silence[next(iter(self._silence))]
 
-    async def _post(self, work: Mapping[str, Any], callback: Callback | None) -> Response | str:
-        """Return the answer, or the reason why there is none."""
+    async def _post(self, work: Mapping[str, Any], callback: Callback | None, asked_at: float) -> Response | str:
+        """Return the answer, or the reason why there is none. NotSent: another worker may have leased the work."""
         if callback is None or callback.target is None:
             return callback.refusal if callback is not None else "the subscription has ended"
         message = self.message(work)
         headers = callback.sign(message.id, int(time.time()), message.body) + message.headers
         deadline = callback.timeout_seconds or self._options.timeout_seconds
+        not_after = asked_at + LEASE_MARGIN_SECONDS
         if message.seconds_max is not None:
             deadline = min(deadline, message.seconds_max)
+            not_after = min(not_after, asked_at + message.seconds_max)
         try:
             return await self._outbound.send(
-                Request("POST", callback.target, headers, message.body, deadline, limits=self._limits)
+                Request(
+                    "POST", callback.target, headers, message.body, deadline, limits=self._limits, not_after=not_after
+                )
             )
         except OutboundError as error:
             return error.detail

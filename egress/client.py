@@ -13,6 +13,7 @@ credentials from the environment are never read, cookies are not kept, bodies ar
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -20,7 +21,16 @@ from typing import NamedTuple, Protocol
 
 from egress.connection import Connection, Origin, ReadLimits
 from egress.connector import Connector, Dialer, ProtocolFactory, dial, tls_context
-from egress.failure import BadResponse, Blocked, ConnectFailed, DeadlineExceeded, DnsFailed, OutboundError, TlsFailed
+from egress.failure import (
+    BadResponse,
+    Blocked,
+    ConnectFailed,
+    DeadlineExceeded,
+    DnsFailed,
+    NotSent,
+    OutboundError,
+    TlsFailed,
+)
 from egress.guard import Address, GuardPolicy
 from egress.header import OWNED_HEADERS, HeaderRefused, check_header, request_head
 from egress.pool import Pool
@@ -39,6 +49,7 @@ __all__ = [
     "Dialer",
     "DnsFailed",
     "HeaderRefused",
+    "NotSent",
     "Outbound",
     "OutboundError",
     "Proxy",
@@ -66,6 +77,7 @@ class Request(NamedTuple):
             must be made at most once (WH-O06).
         limits: limits for reading the answer; None for the client's own.
         connect_seconds_max: for the connection, where that is less than the client's own.
+        not_after: the monotonic time after which nothing may be sent, or None. Others may do the work from then on.
     """
 
     method: str
@@ -76,6 +88,12 @@ class Request(NamedTuple):
     reuse: bool = True
     limits: ReadLimits | None = None
     connect_seconds_max: float | None = None
+    not_after: float | None = None
+
+    def check_time(self) -> None:
+        """Raise NotSent if it is too late to send anything."""
+        if self.not_after is not None and time.monotonic() > self.not_after:
+            raise NotSent("others may do this work by now")
 
     def __repr__(self) -> str:
         return f"Request(method={self.method!r}, target={self.target!r}, deadline_seconds={self.deadline_seconds!r})"
@@ -122,6 +140,7 @@ class Outbound(Protocol):
 
         Raises:
             OutboundError: no status line came; its subclass is the class of the outcome.
+            NotSent: it was too late to send anything.
         """
         ...
 
@@ -207,15 +226,15 @@ class Client:
         head = request_head(request.method, target, request.headers, len(request.body), self._user_agent)
         origin = (target.is_tls, target.host, target.port)
         kept = self._pool.take(origin, started_at) if request.reuse else None
-        connect_seconds = request.connect_seconds_max
-        connection = kept or await self._connect(target, origin, deadline_at, connect_seconds)
+        connection = kept or await self._connect(request, origin, deadline_at)
         while True:
             try:
+                request.check_time()
                 await connection.exchange(head, request.body, limits, deadline_at)
             except ConnectFailed:  # not one byte of an answer came
                 if connection is not kept or self._pool.is_closed:
                     raise
-                connection = await self._connect(target, origin, deadline_at, connect_seconds)
+                connection = await self._connect(request, origin, deadline_at)
             except BaseException:  # cancellation too: no connection returns half-read to the pool (OB-13)
                 connection.abort()
                 raise
@@ -236,12 +255,14 @@ class Client:
         """Return the number of connections kept for reuse now."""
         return self._pool.idle_count
 
-    async def _connect(
-        self, target: Target, origin: Origin, deadline_at: float, seconds_max: float | None
-    ) -> Connection:
+    async def _connect(self, request: Request, origin: Origin, deadline_at: float) -> Connection:
         if self._pool.is_closed:
             raise RuntimeError("the outbound client is closed")
-        return await self._connector.connect(target, origin, deadline_at, seconds_max)
+        try:
+            return await self._connector.connect(request.target, origin, deadline_at, request.connect_seconds_max)
+        except DeadlineExceeded:
+            request.check_time()
+            raise
 
     def _settled(self, connection: Connection, started_at: float, ended_at: float) -> Response:
         """Take the answer off a connection and keep or close it."""

@@ -15,7 +15,6 @@ limits is decompressed, counted or kept (OB-02, T8). The parser is llhttp throug
 """
 
 import asyncio
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
@@ -135,15 +134,9 @@ class Connection(asyncio.BufferedProtocol):
 
         The future raises `OutboundError`; `ConnectFailed` means that not one byte of an answer came (EG-19). A caller
         that stops waiting must call `abort` (OB-13).
-
-        Raises:
-            DeadlineExceeded: the deadline has passed, and nothing was sent. The process may have been stopped while
-                it connected: others may have sent the request since, so that this one came out of order.
         """
         assert self._waiter is None
         assert self._transport is not None
-        if time.monotonic() >= deadline_at:
-            raise DeadlineExceeded("the time allowed was over before the request was sent")
         self._reset()
         self._limits = limits
         self._room_bytes = limits.keep_bytes_max

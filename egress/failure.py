@@ -11,6 +11,13 @@ NOT_ALLOWED = "the target is not allowed"
 """The only text that a tenant reads for a target that the guard denies (EG-03: it must not reveal the range)."""
 
 
+class NotSent(Exception):
+    """Nothing was sent, because it has become too late: the process was stopped, or has no processor time.
+
+    It says nothing of the target.
+    """
+
+
 class OutboundError(Exception):
     """An attempt failed before a status line was read.
 

@@ -22,7 +22,7 @@ import structlog
 
 from db.errors import DatabaseError
 from db.pool import Database, Row
-from egress.client import Outbound
+from egress.client import NotSent, Outbound
 from runtime.pause import pause
 from webhooks.attempt import Attempts, result_of
 from webhooks.attempt_log import AttemptLog
@@ -200,19 +200,21 @@ class Worker:
                 self._wake.set()
 
     async def _attempt(self, dispatch: Dispatch) -> None:
-        if time.monotonic() > dispatch.latest_at:  # the process was stopped since the start
-            self._schedule.give_up(dispatch)
-            return
-        claims, outcome = dispatch.claims, None
+        claims, outcome, was_sent = dispatch.claims, None, True
         try:
             started_at = datetime.now(UTC)
-            outcome = await self._sender.make(claims, dispatch.deadline_seconds, started_at)
+            outcome = await self._sender.make(claims, dispatch.deadline_seconds, started_at, dispatch.latest_at)
             self._count(claims, outcome)
             if not dispatch.is_too_large(outcome):
                 for claim in claims:
                     self._record_outcome(claim, started_at, outcome, leads=claim is claims[0])
+        except NotSent:  # the process was stopped, and the leases have become too short
+            was_sent = False
         finally:
-            self._schedule.finish(dispatch, outcome)
+            if was_sent:
+                self._schedule.finish(dispatch, outcome)
+            else:
+                self._schedule.give_up(dispatch)
 
     def _count(self, claims: Sequence[Claim], outcome: Outcome) -> None:
         self._metrics.count(outcome.kind, outcome.total_seconds)

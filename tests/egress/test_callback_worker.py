@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from egress.callback import Callback, CallbackMessage, CallbackOptions
-from egress.callback_worker import LEASED_EACH, CallbackWorker
+from egress.callback_worker import LEASE_MARGIN_SECONDS, LEASED_EACH, CallbackWorker
 from egress.client import Request, Response
 from egress.failure import DeadlineExceeded
 from tests.waiting import until
@@ -66,6 +67,53 @@ class Worker(CallbackWorker):
 
     async def record(self, work: Mapping[str, Any], answer: Response | str) -> None:
         self.recorded[work["subscription_id"]] += 1
+
+
+class Late(Worker):
+    """Its first lease was asked for so long ago; it leases once."""
+
+    def __init__(self, outbound: Any, ago_seconds: float, seconds_max: float | None) -> None:
+        super().__init__(outbound)
+        self.ready = [GOOD]
+        self._ago_seconds = ago_seconds
+        self._seconds_max = seconds_max
+
+    async def lease(self, full: Sequence[int], subscriptions: int) -> Sequence[Mapping[str, Any]]:
+        leased, self.ready = await super().lease(full, subscriptions), []
+        return leased
+
+    async def _work(self, work: Mapping[str, Any], callback: Callback | None, asked_at: float) -> None:
+        await super()._work(work, callback, asked_at - self._ago_seconds)
+
+    def message(self, work: Mapping[str, Any]) -> CallbackMessage:
+        return replace(super().message(work), seconds_max=self._seconds_max)
+
+
+@pytest.mark.parametrize(
+    ("ago_seconds", "seconds_max", "sends"),
+    [(LEASE_MARGIN_SECONDS - 5, None, True), (LEASE_MARGIN_SECONDS + 1, None, False), (3.0, 2.0, False)],
+    ids=["in time", "after the margin", "after its own limit"],
+)
+async def test_work_whose_lease_has_become_too_short_is_neither_sent_nor_recorded(
+    ago_seconds: float, seconds_max: float | None, sends: bool
+) -> None:
+    """RR-10: the process was stopped since the lease, and another worker may have the work."""
+    sent: list[Request] = []
+
+    class Checked(Outbound):
+        async def send(self, request: Request) -> Response:
+            request.check_time()
+            sent.append(request)
+            return await super().send(request)
+
+    worker = Late(Checked(None), ago_seconds, seconds_max)
+    worker.poll_now()
+    running = asyncio.create_task(worker.run())
+    await until(lambda: not worker.ready and not worker._in_flight)
+    worker.stop()
+    await running
+
+    assert (len(sent), worker.recorded[GOOD]) == ((LEASED_EACH, LEASED_EACH) if sends else (0, 0))
 
 
 @pytest.mark.parametrize("last", [None, ANSWER], ids=["never", "now and then"])

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
@@ -15,7 +16,7 @@ import pytest
 from egress.client import Client, ClientOptions, ReadLimits, Request, Response, check_header, self_test
 from egress.client import HeaderRefused as HeaderRefusedError
 from egress.connector import ProtocolFactory, dial
-from egress.failure import NOT_ALLOWED, Blocked, ConnectFailed, OutboundError, TlsFailed
+from egress.failure import NOT_ALLOWED, Blocked, ConnectFailed, NotSent, OutboundError, TlsFailed
 from egress.guard import Address, GuardPolicy, networks
 from egress.url import UrlRefused, parse_target
 from tests.hostile.authority import Authority
@@ -163,6 +164,31 @@ async def test_connecting_has_a_limit_inside_the_deadline() -> None:
     client = Client(LOOPBACK, always("127.0.0.1"), ClientOptions(connect_seconds_max=0.1), black_hole)
     failure = await _failure(client, _post("http://127.0.0.1:9000/", deadline_seconds=10.0))
     assert type(failure) is ConnectFailed
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["kept", "new"])
+async def test_nothing_is_sent_after_the_latest_time(is_kept: bool) -> None:
+    """RR-10: a process that was stopped since it began sends nothing that others may have sent meanwhile."""
+    async with hostile_server() as server, outbound() as client:
+        if is_kept:
+            await client.send(_post(server.url("/ok")))
+        with pytest.raises(NotSent):
+            await client.send(_post(server.url("/late"), not_after=time.monotonic() - 1.0))
+        await client.send(_post(server.url("/ok"), not_after=time.monotonic() + 60.0))
+
+    assert b"/late" not in [request.target for request in server.requests]
+    assert len(server.requests) == 1 + is_kept
+
+
+async def test_a_connection_that_took_too_long_says_nothing_of_its_target_after_the_latest_time() -> None:
+    """RR-10: the deadline ran out while the process was stopped."""
+
+    async def black_hole(_address: Address, _port: int, _factory: ProtocolFactory) -> Any:
+        await asyncio.Event().wait()
+
+    client = Client(LOOPBACK, always("127.0.0.1"), ClientOptions(), black_hole)
+    with pytest.raises(NotSent):
+        await client.send(_post("http://127.0.0.1:9000/", deadline_seconds=0.05, not_after=time.monotonic()))
 
 
 async def test_an_answer_carries_its_times() -> None:

@@ -245,14 +245,3 @@ async def test_the_deadline_holds_for_each_exchange_of_a_connection() -> None:
     started_at = loop.time()
     await asyncio.wait([line.answer], timeout=60)
     assert (line.outcome(), loop.time() - started_at >= 0.1) == (DeadlineExceeded, True)
-
-
-async def test_nothing_is_sent_when_the_deadline_has_passed_before() -> None:
-    """RR-10: a process that was stopped while it connected sends nothing that others may have sent since."""
-    line = Line()
-    line.feed(ANSWERS[1][0])
-    line.connection.release()
-    before = line.transport.written
-    with pytest.raises(DeadlineExceeded):
-        line.connection.exchange(b"late", b"", line.limits, asyncio.get_running_loop().time())
-    assert line.transport.written == before
