@@ -216,9 +216,9 @@ BEGIN
             AND hookwire.is_queue_name(d.draft->>'kind')
             AND (d.draft->>'queue' IS NULL OR hookwire.is_queue_name(d.draft->>'queue'))
             AND coalesce(octet_length(d.draft->>'key') <= 1024, true)
+            AND hookwire.is_readable_json(d.draft->'args')
             AND coalesce(octet_length((d.draft->'args')::text) <= 1048576, true)
-        ELSE false END) FROM jsonb_array_elements(drafts) AS d(draft)), false)
-       OR NOT hookwire.is_readable_json(drafts, 66) THEN    -- two levels lie above the arguments
+        ELSE false END) FROM jsonb_array_elements(drafts) AS d(draft)), false) THEN
         RETURN;
     END IF;
     SELECT i.* INTO house FROM hookwire.installation i;

@@ -61,6 +61,14 @@ async def test_both_ways_make_the_same_rows(sql: asyncpg.Connection) -> None:
     assert rows == await made(sql)
 
 
+async def test_a_call_may_be_larger_as_text_than_the_largest_text(sql: asyncpg.Connection) -> None:
+    """Each job has at most a mebibyte; the text of all is never made at once."""
+    numbers = json.dumps({"kind": "k", "args": "NUMBERS"}).replace('"NUMBERS"', f"[{','.join(['1e999'] * 1_000)}]")
+    text = f"[{','.join([numbers] * 300)}]"
+
+    assert await sql.fetchval("SELECT count(*) FROM hookwire.add_jobs($1)", text) == 300
+
+
 async def test_one_job_is_made_as_one_of_many(sql: asyncpg.Connection) -> None:
     await kind(sql, "slow", deadline_seconds=60.5, attempts_max=3)
     options: list[dict[str, Any]] = [{}, {"key": "x"}, {"queue": "other", "key": ""}, {"requester": "ada"}]
