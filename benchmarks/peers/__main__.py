@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import random
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,7 @@ from runtime.port import free_port
 __all__ = ["main", "program", "receiver", "table"]
 
 _TOPIC = "peers"
+_NULL_HUB = "null hub"
 _WARM_UP = Load(seconds=1.0)
 _TRIES = 200
 Bursts = Mapping[str, Sequence[Burst]]
@@ -42,11 +44,11 @@ def table(load: str, bursts: Bursts) -> list[str]:
     lines = [f"{load:<14} {'acks/s':>22} {'copies/s':>22} {'ack p50 ms':>18} {'received p50 ms':>18} {'p99 ms':>8} "
              f"{'cpu ms/copy':>18} {'MB':>6} {'refused':>8} {'lost':>5} {'twice':>6}"]  # fmt: skip
     lines += [_line(name, of_one) for name, of_one in bursts.items()]
-    first, *others = bursts
-    if others:
-        lines.append(
-            f"  {first} : best of the others   " + ", ".join(_ratios(bursts[first], [bursts[n] for n in others]))
-        )
+    first, *names = bursts
+    others = [name for name in names if name != _NULL_HUB]
+    for name, of in (("best of the others", others), (_NULL_HUB, [_NULL_HUB] if _NULL_HUB in bursts else [])):
+        if of:
+            lines.append(f"  {first} : {name}   " + ", ".join(_ratios(bursts[first], [bursts[one] for one in of])))
     return lines
 
 
@@ -131,7 +133,7 @@ async def _hookwire(callbacks: Sequence[str]) -> AsyncIterator[Product]:
                 subscription = {"topic": _TOPIC, "callback": callback}
                 (await client.post("/subscriptions", json=subscription)).raise_for_status()
         url = f"{harness.url}/topics/{_TOPIC}/events"
-        yield Product("hookwire", url, [harness.pid, harness.postmaster], copies=len(callbacks))
+        yield Product("hookwire", url, [harness.pid], copies=len(callbacks))
 
 
 @contextmanager
@@ -139,7 +141,7 @@ def _null_hub(callbacks: Sequence[str]) -> Iterator[Product]:
     with tempfile.TemporaryDirectory(prefix="hookwire-bench-") as folder:
         port = free_port()
         with program("null_hub", str(port), str(Path(folder) / "log"), *callbacks) as pid:
-            yield Product("null hub", f"http://127.0.0.1:{port}/", [pid], copies=len(callbacks))
+            yield Product(_NULL_HUB, f"http://127.0.0.1:{port}/", [pid], copies=len(callbacks))
 
 
 # --- the run ----------------------------------------------------------------------------------------------------
@@ -151,9 +153,8 @@ async def compare(products: Sequence[Product], sink: httpx.AsyncClient, loads: S
         await run_burst(product, sink, _WARM_UP)
     for load in loads:
         bursts: dict[str, list[Burst]] = defaultdict(list, {product.name: [] for product in products})
-        for number in range(rounds):
-            for place in range(len(products)):
-                product = products[(number + place) % len(products)]
+        for _ in range(rounds):
+            for product in random.sample(products, len(products)):
                 bursts[product.name].append(await run_burst(product, sink, load))
         print("\n".join(table(load.name, bursts)), flush=True)
 

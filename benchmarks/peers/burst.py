@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import httpx
@@ -122,16 +122,21 @@ async def run_burst(product: Product, sink: httpx.AsyncClient, load: Load) -> Bu
 async def _copies(
     sender: _Sender, sink: httpx.AsyncClient, copies: int, patience_seconds: float
 ) -> list[tuple[int, float]]:
-    """Return number and time of each copy, once all are there or none has come for a while."""
+    """Return number and time of each copy, once all owed are there or none has come for a while.
+
+    What comes twice is looked for a moment longer.
+    """
     found: list[tuple[int, float]] = []
-    latest = time.monotonic()
-    while len(found) < copies * len(sender.acknowledged) and time.monotonic() - latest < patience_seconds:
+    latest, is_last = time.monotonic(), False
+    while not is_last:
+        counts = Counter([number for number, _ in found])
+        is_complete = all(counts[number] >= copies for number in sender.acknowledged)
+        is_last = is_complete or time.monotonic() - latest > patience_seconds
+        await asyncio.sleep(_POLL_SECONDS)
         lines = (await sink.get(f"/{sender.name}")).text.split("\n")[:-1]
         found += [(int(number), float(at)) for number, _, at in [line.partition(" ") for line in lines]]
         if lines:
             latest = time.monotonic()
-        else:
-            await asyncio.sleep(_POLL_SECONDS)
     return found
 
 
@@ -139,21 +144,31 @@ def _burst(sender: _Sender, copies: Sequence[tuple[int, float]], product: Produc
     counts = Counter([number for number, _ in copies])
     sent, acknowledged = sender.sent, sender.acknowledged
     first_at = min(sent.values())
-    received = [at - sent[number] for number, at in copies]
+    owed = list(_owed(copies, product.copies))
+    received = [at - sent[number] for number, at in owed]
     acks = [at - sent[number] for number, at in acknowledged.items()]
     return Burst(
         acknowledged=len(acknowledged),
         refused=sender.refused.total(),
         ack_rate=_rate(acknowledged.values(), first_at),
         ack_p50=_milliseconds(acks, 0.5),
-        copy_rate=_rate([at for _, at in copies], first_at),
+        copy_rate=_rate([at for _, at in owed], first_at),
         received_p50=_milliseconds(received, 0.5),
         received_p99=_milliseconds(received, 0.99),
-        processor_ms=1000 * used / len(copies) if copies else None,
+        processor_ms=1000 * used / len(owed) if owed else None,
         memory_bytes=product.memory_bytes(),
         lost=sum(max(product.copies - counts[number], 0) for number in acknowledged),
-        twice=sum(max(count - product.copies, 0) for count in counts.values()),
+        twice=len(copies) - len(owed),
     )
+
+
+def _owed(copies: Sequence[tuple[int, float]], each: int) -> Iterator[tuple[int, float]]:
+    """Yield the copies without those that came beyond ``each`` of an event."""
+    counts: Counter[int] = Counter()
+    for number, at in copies:
+        counts[number] += 1
+        if counts[number] <= each:
+            yield number, at
 
 
 def _rate(times: Collection[float], first_at: float) -> float:

@@ -10,6 +10,8 @@ import httptools
 
 __all__ = ["Clients", "post_request"]
 
+_ANSWER_SECONDS = 10.0
+
 
 def post_request(path: str, body: bytes, host: str = "127.0.0.1", headers: Iterable[tuple[str, str]] = ()) -> bytes:
     """Return the bytes of a POST."""
@@ -35,7 +37,10 @@ class _Client(asyncio.Protocol):
         return self.answer
 
     def data_received(self, data: bytes) -> None:
-        self._parser.feed_data(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError:
+            self.transport.abort()
 
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
@@ -57,9 +62,14 @@ class Clients:
         self._idle: list[_Client] = []
 
     async def post(self, request: bytes) -> int:
-        """Send a request; return the status of its answer. ConnectionError: there was none."""
+        """Send a request; return the status of its answer. OSError: there was none, within ten seconds."""
         client = await self._take()
-        status = await client.send(request)
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                status = await client.send(request)
+        except TimeoutError:
+            client.transport.abort()
+            raise
         if not client.transport.is_closing():
             self._idle.append(client)
         return status

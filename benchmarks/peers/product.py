@@ -65,12 +65,14 @@ class Product:
 
     def memory_bytes(self) -> int:
         """Return the memory of all its processes; a page that several share counts once."""
-        return sum(_memory_bytes(pid) for root in self.roots for pid in _tree(root))
+        return sum(map(_memory_bytes, {pid for root in self.roots for pid in _tree(root)}))
 
 
 def _tree(pid: int) -> list[int]:
+    """Return the process and its descendants. A process that ends meanwhile is left out."""
     try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+        tasks = [*Path(f"/proc/{pid}/task").iterdir()]
+        children = [child for task in tasks for child in (task / "children").read_text(encoding="ascii").split()]
     except (FileNotFoundError, ProcessLookupError):
         return []
     return [pid, *(one for child in children for one in _tree(int(child)))]
@@ -81,6 +83,8 @@ def _memory_bytes(pid: int) -> int:
         return 1024 * int(_PSS.findall(Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii"))[0])
     except (FileNotFoundError, ProcessLookupError):
         return 0
+    except PermissionError:
+        raise SystemExit(f"the memory of process {pid} cannot be read: run this as its user, or as root") from None
 
 
 def read_products(path: Path) -> list[Product]:
@@ -94,7 +98,7 @@ def _product(table: dict[str, Any]) -> Product:
     processes = table.pop("processes", [])
     try:
         product = Product(name, roots=[_pid(one) for one in processes], **table)
-    except (TypeError, OSError) as error:
+    except (TypeError, ValueError, LookupError, OSError) as error:
         raise ValueError(f"product {name}: {error}") from error
     if _EVENT not in product.envelope:
         raise ValueError(f"product {name}: its envelope has no place for the {_EVENT}")

@@ -66,11 +66,13 @@ def test_the_table_names_what_the_first_wins_and_what_it_loses() -> None:
         "ours": [burst(200, 4.0), burst(400, 2.0), burst(300, 3.0)],
         "slow": [burst(150, 1.5)],
         "other": [burst(100, 6.0)],
+        "null hub": [burst(600, 1.0)],
     }
 
-    *lines, ratios = table("32 clients", bursts)
+    *lines, ratios, limit = table("32 clients", bursts)
 
     assert "200 / 300 / 400" in lines[1]
+    assert limit.startswith("  ours : null hub   copies/s 0.50x")
     assert ratios.endswith("copies/s 2.00x, ack p50 0.50x, received p50 0.50x, cpu 0.50x")
 
 
