@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import random
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -42,7 +43,9 @@ async def test_a_leader_by_neli_is_succeeded_and_writes_nothing_behind_its_succe
     harm: str, database_url: str, kafka: KafkaServer, tmp_path: Path, seed: int
 ) -> None:
     """F05, F08, F09: I5 I3 I1; the term fences, whoever is elected (RR-08)."""
-    async with open_harness(database_url, tmp_path, seed, Kafka(kafka.bootstrap), settings=NELI, keys=10) as harness:
+    # A delivery's lease outlasts the pause: a worker stopped longer may be in the middle of a POST.
+    options: dict[str, Any] = {"keys": 10, "delivery_timeout_seconds": 15.0}
+    async with open_harness(database_url, tmp_path, seed, Kafka(kafka.bootstrap), settings=NELI, **options) as harness:
         async with harness.scenario.load():
             first = await leader(harness)
             await harness.accepts(100)

@@ -78,7 +78,7 @@ async def test_a_leader_that_was_stopped_past_its_lease_writes_nothing_behind_it
     """F05: I5 I3 I1 I6"""
     brokers = Kafka(kafka.bootstrap), Rabbit(rabbitmq.url)
     options = {"keys": 16, "pause_seconds": 0.02}
-    # A delivery's lease (and five seconds more) outlasts the pause: RR-10 promises no order of workers stopped longer.
+    # A delivery's lease (and five seconds more) outlasts the pause: a worker that is stopped longer may be in a POST.
     options["delivery_timeout_seconds"] = delivery_timeout_seconds
     async with open_harness(database_url, tmp_path, seed, *brokers, **options) as harness:
         async with harness.scenario.load():
