@@ -1,4 +1,4 @@
-"""The guarded outbound client: the only way to a URL from an untrusted source (EG-13).
+"""The guarded outbound client: the only way to a URL from an untrusted source.
 
     Request --head checked--> idle connection of that origin? --yes--> exchange --------------------.
                                    | no                                   | closed, no byte came    v
@@ -6,10 +6,10 @@
     Target.host --Resolver--> every address --guard.judge--> Dialer --TLS--> exchange ------------> or
                     DnsFailed                 Blocked         ConnectFailed, TlsFailed         OutboundError
 
-One total deadline covers the whole attempt (OB-01). The name is resolved once, every address is judged, and only judged
-addresses are dialled. No second lookup could give another answer (EG-01, EG-19). Redirects are answers, proxies and
-credentials from the environment are never read, cookies are not kept, bodies are not decoded (EG-09, EG-10, OB-04).
-:mod:`egress.tunnel` goes through the operator's proxy (EG-11).
+One total deadline covers the whole attempt. The name is resolved once, every address is judged, and only judged
+addresses are dialled. No second lookup could give another answer. Redirects are answers, proxies and
+credentials from the environment are never read, cookies are not kept, bodies are not decoded.
+:mod:`egress.tunnel` goes through the operator's proxy.
 """
 
 import asyncio
@@ -72,9 +72,9 @@ class Request(NamedTuple):
         target: the destination; its request target is sent unchanged.
         headers: fields beside those that the client sets (`OWNED_HEADERS`, and `User-Agent` unless given here).
         body: sent as is with its Content-Length.
-        deadline_seconds: for the whole attempt (OB-01).
+        deadline_seconds: for the whole attempt.
         reuse: False never uses a kept connection and so never repeats the request by itself: for deliveries that
-            must be made at most once (WH-O06).
+            must be made at most once.
         limits: limits for reading the answer; None for the client's own.
         connect_seconds_max: for the connection, where that is less than the client's own.
         not_after: the monotonic time after which nothing may be sent, or None. Others may do the work from then on.
@@ -103,7 +103,7 @@ class Response(NamedTuple):
     """One answer; any status from 200 to 999, redirects included. Its repr hides fields and body.
 
     Attributes:
-        status: the code; it decides, also when the rest of the answer was cut or broken (OB-05).
+        status: the code; it decides, also when the rest of the answer was cut or broken.
         headers: fields in order, names in lower case; empty or incomplete if the head itself was cut.
         body: first bytes of the body as sent, at most `ReadLimits.keep_bytes_max`.
         truncated: `body` is not the whole body: too long, cut by the deadline, or broken off.
@@ -136,7 +136,7 @@ class Outbound(Protocol):
     async def send(self, request: Request) -> Response:
         """Make one attempt, which ends by its deadline. Safe to call concurrently.
 
-        Cancelling closes the connection of the attempt (OB-13).
+        Cancelling closes the connection of the attempt.
 
         Raises:
             OutboundError: no status line came; its subclass is the class of the outcome.
@@ -154,14 +154,14 @@ class ClientOptions:
     """Settings of a `Client`.
 
     Attributes:
-        user_agent: product, version and a contact URL (OB-10).
-        connect_seconds_max: resolving, dialling and TLS together, inside the deadline (OB-01).
-        keep_alive_seconds_max: how long one verdict may be used (EG-05: at most 60).
-        idle_per_origin_max: kept connections of one origin; at least that host's concurrency (WH-I04).
+        user_agent: product, version and a contact URL.
+        connect_seconds_max: resolving, dialling and TLS together, inside the deadline.
+        keep_alive_seconds_max: how long one verdict may be used (at most 60).
+        idle_per_origin_max: kept connections of one origin; at least that host's concurrency.
         idle_max: kept connections in all.
         limits: limits for reading an answer.
-        ca_file: PEM file of authorities to trust instead of the system's (OB-07).
-        proxy: the proxy of every request; None: no proxy (EG-11).
+        ca_file: PEM file of authorities to trust instead of the system's.
+        proxy: the proxy of every request; None: no proxy.
     """
 
     user_agent: str = "hookwire"
@@ -216,9 +216,7 @@ class Client:
         self._user_agent = f"user-agent: {self._options.user_agent}\r\n".encode("latin-1")
 
     async def send(self, request: Request) -> Response:
-        """See `Outbound.send`. A kept connection that turns out closed is replaced once, without counting as an attempt
-        (EG-19).
-        """
+        """See `Outbound.send`. A kept connection that turns out closed is replaced once; that is no further attempt."""
         loop = asyncio.get_running_loop()
         started_at = loop.time()
         deadline_at = started_at + request.deadline_seconds
@@ -235,7 +233,7 @@ class Client:
                 if connection is not kept or self._pool.is_closed:
                     raise
                 connection = await self._connect(request, origin, deadline_at)
-            except BaseException:  # cancellation too: no connection returns half-read to the pool (OB-13)
+            except BaseException:  # cancellation too: no connection returns half-read to the pool
                 connection.abort()
                 raise
             else:
@@ -286,7 +284,7 @@ class Client:
 
 
 async def self_test(client_factory: Callable[[Resolver, Dialer], Outbound]) -> list[str]:
-    """Prove at start that the guard refuses before a socket exists (SC-14). Return the findings, none when all is well.
+    """Prove at start that the guard refuses before a socket exists. Return the findings, none when all is well.
 
     Args:
         client_factory: builds a client as the service does, on the given resolver and dialer. Nothing is dialled: the

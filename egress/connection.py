@@ -5,12 +5,12 @@
        |                         |        |
        | peer closes,            |        | read limit, deadline, bad framing, peer closes
        | or sends unasked        |        v
-       '------------> closed <---+--- status line seen: the exchange succeeds, cut short (OB-05)
+       '------------> closed <---+--- status line seen: the exchange succeeds, cut short
                                       not seen: it fails with a class of `egress.failure`
 
 The read side is bounded before anything is parsed. The transport reads into a buffer of `head_bytes_max` that all
 connections of a client share; each read is parsed at once. So a hostile answer costs no memory, and nothing beyond its
-limits is decompressed, counted or kept (OB-02, T8). The parser is llhttp through httptools in its strict mode (RFC
+limits is decompressed, counted or kept. The parser is llhttp through httptools in its strict mode (RFC
 9112).
 """
 
@@ -132,8 +132,8 @@ class Connection(asyncio.BufferedProtocol):
     def exchange(self, head: bytes, body: bytes, limits: ReadLimits, deadline_at: float) -> asyncio.Future[None]:
         """Send one request and return a future for its answer. The connection must be idle and attached.
 
-        The future raises `OutboundError`; `ConnectFailed` means that not one byte of an answer came (EG-19). A caller
-        that stops waiting must call `abort` (OB-13).
+        The future raises `OutboundError`; `ConnectFailed` means that not one byte of an answer came. A caller
+        that stops waiting must call `abort`.
         """
         assert self._waiter is None
         assert self._transport is not None
@@ -237,7 +237,7 @@ class Connection(asyncio.BufferedProtocol):
             raise _Enough
 
     def on_status(self, _text: bytes) -> None:
-        """Note that the status code is complete: from here on it decides the outcome of the exchange (OB-05)."""
+        """Note that the status code is complete: from here on it decides the outcome of the exchange."""
         self._status_line_seen = True
 
     def on_header(self, name: bytes, value: bytes) -> None:

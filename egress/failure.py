@@ -1,14 +1,14 @@
 """Failures of an outbound attempt without an answer: one error for each class of webhooks' outcome table.
 
 An attempt ends in a `Response` or in one of these errors. `kind` is the class that is stored with the attempt. `detail`
-is our own short text, which a tenant may read; a foreign exception's text may hold addresses (OB-11). `reason` is for
+is our own short text, which a tenant may read; a foreign exception's text may hold addresses. `reason` is for
 the operator's log only and may name addresses and settings.
 """
 
 from typing import ClassVar
 
 NOT_ALLOWED = "the target is not allowed"
-"""The only text that a tenant reads for a target that the guard denies (EG-03: it must not reveal the range)."""
+"""The only text that a tenant reads for a target that the guard denies (it must not reveal the range)."""
 
 
 class NotSent(Exception):
@@ -35,7 +35,7 @@ class OutboundError(Exception):
 
 
 class Blocked(OutboundError):
-    """The guard refused the target or a header; no socket was used for it (EG-03, EG-16)."""
+    """The guard refused the target or a header; no socket was used for it."""
 
     kind = "blocked"
 
@@ -62,7 +62,7 @@ class TlsFailed(OutboundError):
 
 
 class DeadlineExceeded(OutboundError):
-    """The total deadline of the attempt passed before a status line was read (OB-01)."""
+    """The total deadline of the attempt passed before a status line was read."""
 
     kind = "timeout"
 
