@@ -41,11 +41,12 @@ from scripts.servers.rabbitmq import RabbitServer
 from scripts.servers.warden import WARDEN
 from tests.databases import Databases
 from tests.examples import load_profile
+from tests.late_files import LateFile, WholeFile, collects_late
 from tests.overdue import MAY_RUN_AGAIN, reason
 from tests.pair import Pair, booted_pair
 from tests.shares import longest, share
 from tests.storeys import is_unit_path, mark_storeys
-from tests.unit_files import dealt, unit_files
+from tests.unit_files import is_unit_file
 
 load_profile()
 
@@ -88,6 +89,14 @@ _LONG_SHARES = (
     "tests/project/test_wheels.py",
     "tests/project/test_make_run.py",
     "tests/project/test_overdue.py",
+    "tests/app/web/test_server.py",
+    "tests/app/web/test_openapi.py",
+    "tests/sdk/client/test_hostile_hub.py",
+    "tests/reqrep/test_budget.py",
+    "tests/models/test_standby_fence.py",
+    "tests/sdk/test_services_asyncio.py",
+    "tests/app/web/test_pipelining.py",
+    "tests/app/cli/test_narrow.py",
 )
 
 
@@ -109,22 +118,30 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """`-m unit` imports no test file that can hold no unit test; a process with files of its own only these."""
+    """`-m unit` imports no test file that can hold no unit test."""
     if config.option.markexpr != "unit":
         return None
-    hand = getattr(config, "workerinput", {}).get("unit_files")
-    if hand is not None and collection_path.name.startswith("test_"):
-        return None if str(collection_path) in hand else True
-    return None if is_unit_path(collection_path, config.rootpath) else True
+    may_hold_one = is_unit_file if collection_path.name.startswith("test_") else is_unit_path
+    return None if may_hold_one(collection_path, config.rootpath) else True
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """With `-m unit --dist each` each process gets files of its own, because to collect them all takes longest."""
-    config, number = node.config, int(node.gateway.id.removeprefix("gw"))
-    if config.option.markexpr == "unit" and config.getoption("dist") == "each":
-        hands = dealt(list(unit_files(config.rootpath)), node.workerinput["workercount"])
-        node.workerinput["unit_files"] = [str(path) for path in hands[number]]
+    node.workerinput["collects_late"] = collects_late(node.config)
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> LateFile | None:
+    if getattr(parent.config, "workerinput", {}).get("collects_late"):
+        return LateFile.from_parent(parent, path=module_path)
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    if not isinstance(item, WholeFile):
+        return None
+    item.run_tests(nextitem)
+    return True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -135,6 +152,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("reruns"):
         for item in items:
             item.add_marker(MAY_RUN_AGAIN)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test without servers in a file that `make unit` does not import would never run there."""
+    if item.get_closest_marker("unit") and not is_unit_file(item.path, item.config.rootpath):
+        pytest.fail("this test needs no server, and make unit leaves its file out (tests/unit_files.py)", pytrace=False)
 
 
 def pytest_collection_finish() -> None:
