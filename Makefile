@@ -40,17 +40,23 @@ prove: ## Kill and pause our own processes for about a minute, then wait while e
 	@.venv/bin/hookwire prove --report .hookwire/prove.html
 
 .PHONY: test
-test: dev-environment ## Lint, then every test but the long ones, on real servers (at most 20 minutes; PROCESSES=3)
+test: dev-environment ## Lint, and every test but the long ones, on real servers (at most 20 minutes; PROCESSES=4)
 	@scripts/install-servers
-	@$(MAKE) --no-print-directory check
-	@$(PYTEST) --dist loadfile -m "not slow and not interop"
+	@$(MAKE) --no-print-directory -j 2 check checked-tests
+
+# Beside `check`, which needs one core. How many tests a file holds is known when its turn comes (tests/late_files.py),
+# so no share of them is printed. Many tests wait, so that three processes leave two cores idle for a third of the time.
+.PHONY: checked-tests
+checked-tests: PROCESSES = 4
+checked-tests:
+	@$(PYTEST) --dist loadfile -o console_output_style=classic -m "not slow and not interop"
 
 .PHONY: pressure
 pressure: PROCESSES = 6
 pressure: dev-environment ## The tests of `make test` under load, in the order of SEED=1, and a list of the failed (an hour)
 	@scripts/install-servers
 	@$(PYTHON_IN_VENV) -m pytest -n $(PROCESSES) --no-loadscope-reorder --dist loadfile --timeout 1200 \
-		-p tests.pressure $(if $(SEED),--seed $(SEED)) -m "not slow and not interop"
+		-o console_output_style=classic -p tests.pressure $(if $(SEED),--seed $(SEED)) -m "not slow and not interop"
 
 .PHONY: unit
 unit: ## The tests that need no server; on another Python: make unit PYTHON=python3.13
