@@ -10,6 +10,7 @@ from itertools import zip_longest
 from typing import Any
 
 import pytest
+from _pytest.nodes import Node
 from typing_extensions import override
 
 
@@ -35,6 +36,11 @@ class WholeFile(pytest.Item):
         super().__init__(**keywords)
         self.add_marker("unit")
         self.add_marker(pytest.mark.timeout(0))  # each of the tests has one
+
+    @override
+    def listchain(self) -> list[Node]:
+        """Return the session alone, so that all else ends before this file: it may hold no test that is chosen."""
+        return [self.session]
 
     @override
     def runtest(self) -> None:

@@ -55,11 +55,27 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def run(suite: Path, processes: int) -> str:
+    options = ["-c", ROOT / "pyproject.toml", "--rootdir", ROOT, "-p", "tests.conftest", "-p", "no:cacheprovider"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *options,
+        "-n",
+        str(processes),
+        "--dist",
+        "loadfile",
+        "-m",
+        "not slow",
+        suite,
+    ]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=240).stdout
+
+
 @pytest.fixture(scope="module")
 def report(suite: Path) -> str:
-    options = ["-c", ROOT / "pyproject.toml", "--rootdir", ROOT, "-p", "tests.conftest", "-p", "no:cacheprovider"]
-    command = [sys.executable, "-m", "pytest", *options, "-n", "2", "--dist", "loadfile", "-m", "not slow", suite]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=240).stdout
+    return run(suite, 2)
 
 
 def test_each_test_runs_and_a_file_that_cannot_be_imported_is_an_error(report: str) -> None:
@@ -83,3 +99,13 @@ def test_a_file_is_imported_once_and_its_fixtures_end_before_the_next_and_a_serv
         names = [word.split()[2] for word in of_tables[::2]]
         assert of_tables == [f"table of {name} {step}" for name in names for step in ("begins", "ends")], process
     assert [word for word, *_ in lines].count("server begins") == len(processes)
+
+
+def test_a_file_without_a_chosen_test_ends_what_the_test_before_it_began(tmp_path: Path) -> None:
+    chosen, slow = "def test_right(): ...\n", "import pytest\n\n@pytest.mark.slow\ndef test_slow(): ...\n"
+    for name, text in {"one/test_a.py": chosen, "one/test_b.py": slow, "two/test_c.py": chosen}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    report = run(tmp_path, 1)
+
+    assert re.findall(r"(\d+ \w+)(?:,| in )", report.splitlines()[-1]) == ["2 passed"], report
