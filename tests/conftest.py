@@ -342,7 +342,8 @@ def prosody(request: pytest.FixtureRequest) -> Iterator[ProsodyServer | GivenSer
 
 @contextmanager
 def _migrated(server: PostgresServer | GivenServer) -> Iterator[Databases]:
-    databases = Databases(server.url)
+    is_in_memory = isinstance(server, PostgresServer) and server.folder.is_relative_to(_MEMORY)
+    databases = Databases(server.url, is_in_memory=is_in_memory)
     databases.make_template()
     yield databases
     databases.close()
@@ -404,9 +405,11 @@ def free_port() -> int:
     return port.free_port()
 
 
-@pytest.fixture(autouse=True)
-def scrubbed_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def scrubbed_environment() -> Iterator[None]:
     """No setting of the developer's shell reaches a test."""
-    for name in os.environ:
-        if name.startswith("HOOKWIRE_") and not name.startswith("HOOKWIRE_TEST_"):
-            monkeypatch.delenv(name)
+    with pytest.MonkeyPatch.context() as environment:
+        for name in os.environ:
+            if name.startswith("HOOKWIRE_") and not name.startswith("HOOKWIRE_TEST_"):
+                environment.delenv(name)
+        yield

@@ -22,8 +22,10 @@ class Databases:
     of PostgreSQL's costs as much as the clone.
     """
 
-    def __init__(self, server_url: str) -> None:
+    def __init__(self, server_url: str, *, is_in_memory: bool = False) -> None:
         self._server_url = server_url
+        # On a disk each copied file would be synced, and the log of a copy is one file.
+        self._strategy = "FILE_COPY" if is_in_memory else "WAL_LOG"
         self._template = f"hookwire_template_{secrets.token_hex(4)}"
         self._thread = ThreadPoolExecutor(max_workers=1)
         self._runner = asyncio.Runner()
@@ -43,7 +45,7 @@ class Databases:
     @contextmanager
     def fresh(self) -> Iterator[str]:
         name = f"hookwire_test_{secrets.token_hex(4)}"
-        self._execute(f"CREATE DATABASE {name} TEMPLATE {self._template}")
+        self._execute(f"CREATE DATABASE {name} TEMPLATE {self._template} STRATEGY {self._strategy}")
         try:
             yield self._url(name)
         finally:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 import httpx
 import pytest
+from typing_extensions import override
 
 from app.settings.settings import Settings
 from app.wiring import open_hub
 from db.pool import Database, PoolOptions, open_database
 from runtime.process import Process
+from tests.databases import Databases
 from tests.waiting import until
 
 WAIT_SECONDS = 60.0
@@ -78,33 +82,83 @@ async def opened(database_url: str) -> AsyncIterator[tuple[Database, asyncpg.Con
 RunHub = Callable[..., AbstractAsyncContextManager[RunningHub]]
 
 
+@asynccontextmanager
+async def run_hub(
+    database_url: str, data_dir: Path, roles: Sequence[str] = ("api",), **settings: Any
+) -> AsyncIterator[RunningHub]:
+    """Run a hub while the block runs; settings by name."""
+    values = {"listen": "127.0.0.1:0", "data_dir": data_dir, "database_url": database_url, "log_level": "error"}
+    values["database_connections_max"] = 5  # all services begin at once: each would open a session of its own
+    loaded = Settings(**{**values, **settings})
+    failed: Exception | None = None
+    async with open_hub(loaded, roles) as assembly:
+        process = Process(assembly.phases, 5.0)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(process.run())
+            try:
+                reached = f"http://{loaded.listen}" if loaded.public_url else assembly.public_url
+                async with httpx.AsyncClient(base_url=reached, trust_env=False, verify=False, timeout=80) as client:
+                    hub = RunningHub(assembly.public_url, client, loaded, database_url)
+                    await hub.until("/readyz", lambda answer: answer["database"] == "ok")
+                    yield hub
+            except Exception as error:  # noqa: BLE001 - raised again outside of the group: in the test's own words
+                failed = error
+            process.stop()
+    if failed is not None:
+        raise failed
+
+
 @pytest.fixture
 def running_hub(database_url: str, tmp_path: Path) -> RunHub:
     """Factory: ``async with running_hub(event_bytes_max=100) as hub``; settings by name, roles too."""
+    return partial(run_hub, database_url, tmp_path)
 
-    @asynccontextmanager
-    async def run(roles: Sequence[str] = ("api",), **settings: Any) -> AsyncIterator[RunningHub]:
-        values = {"listen": "127.0.0.1:0", "data_dir": tmp_path, "database_url": database_url, "log_level": "error"}
-        values["database_connections_max"] = 5  # all services begin at once: each would open a session of its own
-        loaded = Settings(**{**values, **settings})
-        failed: Exception | None = None
-        async with open_hub(loaded, roles) as assembly:
-            process = Process(assembly.phases, 5.0)
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(process.run())
-                try:
-                    reached = f"http://{loaded.listen}" if loaded.public_url else assembly.public_url
-                    async with httpx.AsyncClient(base_url=reached, trust_env=False, verify=False, timeout=80) as client:
-                        hub = RunningHub(assembly.public_url, client, loaded, database_url)
-                        await hub.until("/readyz", lambda answer: answer["database"] == "ok")
-                        yield hub
-                except Exception as error:  # noqa: BLE001 - raised again outside of the group: in the test's own words
-                    failed = error
-                process.stop()
-        if failed is not None:
-            raise failed
 
-    return run
+class _LoopOfThread(asyncio.SelectorEventLoop):
+    """A loop beside the main thread, which alone gets signals."""
+
+    @override
+    def add_signal_handler(self, *_: object) -> None:
+        """Leave signals to the main thread."""
+
+    @override
+    def remove_signal_handler(self, sig: int) -> bool:
+        return False
+
+
+@pytest.fixture(scope="module")
+def hub_of_file(databases18: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHub]:
+    """One hub with default settings for a file, on a loop in a thread of its own: the loop of a test ends with it."""
+    started: Future[tuple[RunningHub, Callable[[], object]]] = Future()
+
+    async def run(database_url: str) -> None:
+        ended, loop = asyncio.Event(), asyncio.get_running_loop()
+        async with run_hub(database_url, tmp_path_factory.mktemp("hub")) as hub:
+            started.set_result((hub, lambda: loop.call_soon_threadsafe(ended.set)))
+            await ended.wait()
+            stored = "SELECT topic FROM hookwire.events UNION ALL SELECT topic FROM hookwire.subscriptions"
+            assert await hub.sql(stored) == []
+
+    def run_on_its_loop(database_url: str) -> None:
+        with asyncio.Runner(loop_factory=_LoopOfThread) as runner:
+            runner.run(run(database_url))
+
+    with databases18.fresh() as url, ThreadPoolExecutor(1) as thread:
+        running = thread.submit(run_on_its_loop, url)
+        wait((started, running), return_when=FIRST_COMPLETED)
+        if running.done():
+            running.result()
+        hub, end = started.result()
+        yield hub
+        end()
+        running.result()
+
+
+@pytest.fixture
+async def kept_hub(hub_of_file: RunningHub) -> AsyncIterator[RunningHub]:
+    """The hub of the file, for requests that it refuses, so they change nothing: to start one takes half a second."""
+    async with httpx.AsyncClient(base_url=hub_of_file.url, trust_env=False, verify=False, timeout=80) as client:
+        yield replace(hub_of_file, client=client)
 
 
 @dataclass

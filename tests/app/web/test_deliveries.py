@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.app.conftest import ALL_ROLES, Receiver, RunHub
+from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
 from tests.app.web.publishing.test_ingest import kind
 
 
@@ -89,20 +89,18 @@ async def test_every_attempt_is_on_record(running_hub: RunHub, receiver: Receive
         "/deliveries/dlv_%D9%A1_1/attempts",
     ],
 )
-async def test_what_does_not_exist_is_not_found(running_hub: RunHub, path: str) -> None:
-    async with running_hub() as hub:
-        answer = await hub.client.get(path)
+async def test_what_does_not_exist_is_not_found(kept_hub: RunningHub, path: str) -> None:
+    answer = await kept_hub.client.get(path)
 
-        assert kind(answer)[::2] == (404, "not-found")
+    assert kind(answer)[::2] == (404, "not-found")
 
 
 @pytest.mark.parametrize("query", ["state=lost", "limit=-1", "cursor=WzEsMl", "cursor=WzFd", "event_id=" + "e" * 61])
-async def test_a_bad_filter_is_refused(running_hub: RunHub, query: str) -> None:
+async def test_a_bad_filter_is_refused(kept_hub: RunningHub, query: str) -> None:
     """B-49."""
-    async with running_hub() as hub:
-        answer = await hub.client.get(f"/deliveries?{query}")
+    answer = await kept_hub.client.get(f"/deliveries?{query}")
 
-        assert kind(answer)[0] == 400
+    assert kind(answer)[0] == 400
 
 
 async def test_a_parked_delivery_is_seen_and_decided_about(running_hub: RunHub, receiver: Receiver) -> None:

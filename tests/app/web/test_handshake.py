@@ -140,9 +140,8 @@ async def test_an_invitation_is_void_when_the_subscription_has_changed(running_h
 
 
 @pytest.mark.parametrize("token", ["x", "k.AAAA", "k.\u00e4", "%00", "k." + "A" * 200], ids=repr)
-async def test_a_token_that_nobody_was_told_is_not_found(running_hub: RunHub, token: str) -> None:
-    async with running_hub() as hub:
-        assert (await hub.client.get(f"/handshakes/{quote(token, safe='%')}")).status_code == 404
+async def test_a_token_that_nobody_was_told_is_not_found(kept_hub: RunningHub, token: str) -> None:
+    assert (await kept_hub.client.get(f"/handshakes/{quote(token, safe='%')}")).status_code == 404
 
 
 async def test_a_rate_that_is_none_agrees_to_nothing(running_hub: RunHub, free_port: int) -> None:

@@ -21,7 +21,7 @@ from relay.amqp.message import message_of
 from relay.kafka.headers import Headers
 from relay.record import Record
 from scripts.openapi import OPENAPI_FILE, text
-from tests.app.conftest import ALL_ROLES, Receiver, RunHub
+from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
 
 FOLDER = Path(__file__).parents[3] / "openapi"
 DOCUMENT = json.loads(OPENAPI_FILE.read_text())
@@ -216,23 +216,20 @@ BAD_REQUESTS = [
     ("method", "path", "body", "status"), BAD_REQUESTS, ids=[f"{c[0]} {c[1]}" for c in BAD_REQUESTS]
 )
 async def test_every_refusal_is_documented(
-    running_hub: RunHub, method: str, path: str, body: bytes, status: int
+    kept_hub: RunningHub, method: str, path: str, body: bytes, status: int
 ) -> None:
     """What the service answers is what the document announces, in its media type and of its schema."""
-    async with running_hub() as hub:
-        answer = await hub.client.request(method, path, content=body, headers={"Content-Type": "application/json"})
+    answer = await kept_hub.client.request(method, path, content=body, headers={"Content-Type": "application/json"})
 
-        template = next(
-            t
-            for t in DOCUMENT["paths"]
-            if matches(t, path.partition("?")[0]) and method.lower() in DOCUMENT["paths"][t]
-        )
-        documented = DOCUMENT["paths"][template][method.lower()]["responses"]
-        assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
-        schema = documented[str(status)]["content"]["application/problem+json"]["schema"]
-        validator(DOCUMENT, schema).validate(answer.json())
-        slug = answer.json()["type"].rpartition("/")[2]
-        assert slug in documented[str(status)]["content"]["application/problem+json"]["examples"]
+    template = next(
+        t for t in DOCUMENT["paths"] if matches(t, path.partition("?")[0]) and method.lower() in DOCUMENT["paths"][t]
+    )
+    documented = DOCUMENT["paths"][template][method.lower()]["responses"]
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    schema = documented[str(status)]["content"]["application/problem+json"]["schema"]
+    validator(DOCUMENT, schema).validate(answer.json())
+    slug = answer.json()["type"].rpartition("/")[2]
+    assert slug in documented[str(status)]["content"]["application/problem+json"]["examples"]
 
 
 def matches(template: str, path: str) -> bool:

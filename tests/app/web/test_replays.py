@@ -108,18 +108,16 @@ async def test_a_replay_is_paused_resumed_and_cancelled(running_hub: RunHub) -> 
     ],
 )
 async def test_a_replay_of_nothing_that_is_known_is_refused(
-    running_hub: RunHub, body: dict[str, Any], expected: str
+    kept_hub: RunningHub, body: dict[str, Any], expected: str
 ) -> None:
-    async with running_hub() as hub:
-        assert kind(await hub.client.post("/replays", json=body))[-1] == expected
+    assert kind(await kept_hub.client.post("/replays", json=body))[-1] == expected
 
 
 @pytest.mark.parametrize("path", ["/holds/hold_1", "/dead-letters/dlv_1_1", "/dead-letters/dead_kafka_1"])
 @pytest.mark.parametrize("verb", ["", "/retry"])
-async def test_what_is_not_there_is_said_so(running_hub: RunHub, path: str, verb: str) -> None:
-    async with running_hub() as hub:
-        answer = await (hub.client.post(path + verb, json={}) if verb else hub.client.get(path))
-        assert kind(answer)[-1] == "not-found"
+async def test_what_is_not_there_is_said_so(kept_hub: RunningHub, path: str, verb: str) -> None:
+    answer = await (kept_hub.client.post(path + verb, json={}) if verb else kept_hub.client.get(path))
+    assert kind(answer)[-1] == "not-found"
 
 
 async def test_a_hold_is_listed_shown_and_purged(running_hub: RunHub, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.app.conftest import ALL_ROLES, Delivered, Receiver, RunHub
+from tests.app.conftest import ALL_ROLES, Delivered, Receiver, RunHub, RunningHub
 from tests.app.web.publishing.test_ingest import kind
 from tests.webhooks.verifying import parse_public_key, verify_webhook
 from webhooks.signature import SignatureRefused, parse_key
@@ -187,11 +187,10 @@ async def test_sealed_headers_cannot_be_read_in_the_database(running_hub: RunHub
     ids=range(12),
 )  # fmt: skip
 async def test_headers_that_are_not_a_subscriber_s_to_set_are_refused(
-    running_hub: RunHub, headers: dict[str, str]
+    kept_hub: RunningHub, headers: dict[str, str]
 ) -> None:
     """WH-05, EG-16."""
-    async with running_hub() as hub:
-        body = {"topic": "a", "callback": CALLBACK, "headers": headers}
-        answer: httpx.Response = await hub.client.post("/subscriptions", json=body)
+    body = {"topic": "a", "callback": CALLBACK, "headers": headers}
+    answer: httpx.Response = await kept_hub.client.post("/subscriptions", json=body)
 
-        assert kind(answer)[::2] == (400, "invalid-parameter")
+    assert kind(answer)[::2] == (400, "invalid-parameter")

@@ -95,11 +95,10 @@ async def test_a_subscriber_has_what_it_missed_delivered_again(running_hub: RunH
     ],
 )
 async def test_a_start_that_is_none_is_refused_and_makes_no_subscription(
-    running_hub: RunHub, start: str, problem: tuple[int, str]
+    kept_hub: RunningHub, start: str, problem: tuple[int, str]
 ) -> None:
     """FM-12."""
-    async with running_hub() as hub:
-        answer = await hub.client.post("/subscriptions/pull", json={"topic": "a", "start": start})
-        made = await hub.sql("SELECT FROM hookwire.subscriptions WHERE topic = 'a'")
+    answer = await kept_hub.client.post("/subscriptions/pull", json={"topic": "a", "start": start})
+    made = await kept_hub.sql("SELECT FROM hookwire.subscriptions WHERE topic = 'a'")
 
     assert (kind(answer)[0], kind(answer)[2], made) == (*problem, [])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from standardwebhooks.webhooks import Webhook
 
-from tests.app.conftest import ALL_ROLES, Receiver, RunHub
+from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
 from tests.app.web.publishing.test_ingest import kind
 
 CALLBACK = "http://127.0.0.1:9000/hook?token=1"
@@ -131,13 +131,12 @@ async def test_the_secret_is_sealed_in_the_database(running_hub: RunHub) -> None
     ids=lambda value: str(value)[:40],
 )
 async def test_a_bad_subscription_is_refused_by_name(
-    running_hub: RunHub, changes: dict[str, Any], expected: tuple[int, str]
+    kept_hub: RunningHub, changes: dict[str, Any], expected: tuple[int, str]
 ) -> None:
-    async with running_hub() as hub:
-        answer = await hub.client.post("/subscriptions", json={"topic": "a", "callback": CALLBACK, **changes})
+    answer = await kept_hub.client.post("/subscriptions", json={"topic": "a", "callback": CALLBACK, **changes})
 
-        assert (kind(answer)[::2], await hub.sql("SELECT id FROM hookwire.subscriptions")) == (expected, [])
-        assert str(next(iter(changes.values()))) not in answer.text or len(str(next(iter(changes.values())))) < 3
+    assert (kind(answer)[::2], await kept_hub.sql("SELECT id FROM hookwire.subscriptions")) == (expected, [])
+    assert str(next(iter(changes.values()))) not in answer.text or len(str(next(iter(changes.values())))) < 3
 
 
 async def test_a_refused_callback_says_which_setting_allows_it(running_hub: RunHub) -> None:
@@ -184,14 +183,13 @@ async def test_production_reaches_no_loopback(running_hub: RunHub) -> None:
     ids=range(14),
 )
 async def test_a_body_that_is_no_strict_json_is_refused(
-    running_hub: RunHub, body: bytes, content_type: str | None, expected: tuple[int, str]
+    kept_hub: RunningHub, body: bytes, content_type: str | None, expected: tuple[int, str]
 ) -> None:
     """B-30..B-37: a 4xx of its own kind, never a 500."""
-    async with running_hub() as hub:
-        headers = {"Content-Type": content_type} if content_type else {}
-        answer = await hub.client.post("/subscriptions", content=body, headers=headers)
+    headers = {"Content-Type": content_type} if content_type else {}
+    answer = await kept_hub.client.post("/subscriptions", content=body, headers=headers)
 
-        assert kind(answer) == (expected[0], "application/problem+json", expected[1])
+    assert kind(answer) == (expected[0], "application/problem+json", expected[1])
 
 
 async def test_the_list_is_paged_and_filtered(running_hub: RunHub) -> None:
@@ -224,12 +222,11 @@ async def test_the_list_is_paged_and_filtered(running_hub: RunHub) -> None:
         ("topic=%00", "invalid-parameter"),
     ],
 )
-async def test_a_bad_page_is_refused(running_hub: RunHub, query: str, slug: str) -> None:
+async def test_a_bad_page_is_refused(kept_hub: RunningHub, query: str, slug: str) -> None:
     """B-49, EC-H08."""
-    async with running_hub() as hub:
-        answer = await hub.client.get(f"/subscriptions?{query}")
+    answer = await kept_hub.client.get(f"/subscriptions?{query}")
 
-        assert kind(answer)[::2] == (400, slug)
+    assert kind(answer)[::2] == (400, slug)
 
 
 async def test_filters_are_data_and_never_sql(running_hub: RunHub) -> None:
@@ -365,12 +362,11 @@ async def test_a_change_or_an_end_may_be_bound_to_a_version(running_hub: RunHub)
 
 
 @pytest.mark.parametrize("identity", ["%00", "%ff", "sub_%0d%0aX:", "x" * 100, "' OR 1=1", "..%2f..", "sub_none"])
-async def test_a_strange_id_is_not_found(running_hub: RunHub, identity: str) -> None:
+async def test_a_strange_id_is_not_found(kept_hub: RunningHub, identity: str) -> None:
     """B-47, B-49: as a missing one is."""
-    async with running_hub() as hub:
-        answers = [await hub.client.request(m, f"/subscriptions/{identity}") for m in ("GET", "DELETE")]
+    answers = [await kept_hub.client.request(m, f"/subscriptions/{identity}") for m in ("GET", "DELETE")]
 
-        assert [kind(answer)[::2] for answer in answers] == [(404, "not-found")] * 2
+    assert [kind(answer)[::2] for answer in answers] == [(404, "not-found")] * 2
 
 
 async def test_only_an_active_websub_subscription_can_be_denied(running_hub: RunHub) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.app.conftest import RunHub
+from tests.app.conftest import RunHub, RunningHub
 from tests.app.web.publishing.test_ingest import kind
 
 
@@ -168,14 +168,13 @@ async def test_settings_count_for_what_is_accepted_from_then_on(running_hub: Run
     ],
     ids=str,
 )
-async def test_settings_of_a_topic_out_of_range_are_refused(running_hub: RunHub, body: Any) -> None:
+async def test_settings_of_a_topic_out_of_range_are_refused(kept_hub: RunningHub, body: Any) -> None:
     """B-50."""
-    async with running_hub() as hub:
-        answer = await hub.client.put("/topics/a/settings", json=body)
+    answer = await kept_hub.client.put("/topics/a/settings", json=body)
 
-        assert (kind(answer)[0], kind(answer)[1], await hub.sql("SELECT 1 FROM hookwire.topics")) == (
-            400, "application/problem+json", [],
-        )  # fmt: skip
+    assert (kind(answer)[0], kind(answer)[1], await kept_hub.sql("SELECT 1 FROM hookwire.topics")) == (
+        400, "application/problem+json", [],
+    )  # fmt: skip
 
 
 async def test_a_topic_may_be_called_events(running_hub: RunHub) -> None:

@@ -121,10 +121,9 @@ async def test_a_part_can_be_asked_for_alone(running_hub: RunHub) -> None:
         ("subscription_id=sub_none", (404, "not-found")),
     ],
 )
-async def test_a_bad_question_is_refused(running_hub: RunHub, query: str, expected: tuple[int, str]) -> None:
+async def test_a_bad_question_is_refused(kept_hub: RunningHub, query: str, expected: tuple[int, str]) -> None:
     """B-49."""
-    async with running_hub() as hub:
-        assert kind(await hub.client.get(f"/undelivered?{query}"))[::2] == expected
+    assert kind(await kept_hub.client.get(f"/undelivered?{query}"))[::2] == expected
 
 
 async def test_a_page_costs_a_page_however_much_is_owed(running_hub: RunHub, database_url: str) -> None:

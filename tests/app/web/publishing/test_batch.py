@@ -109,12 +109,11 @@ async def test_a_refused_line_does_not_change_the_order_of_its_key(running_hub: 
     ],
 )
 async def test_a_request_that_is_no_batch_stores_nothing(
-    running_hub: RunHub, headers: dict[str, str], content: bytes, expected: int
+    kept_hub: RunningHub, headers: dict[str, str], content: bytes, expected: int
 ) -> None:
-    async with running_hub() as hub:
-        answer = await hub.client.post("/topics/a/batch", content=content, headers=headers)
+    answer = await kept_hub.client.post("/topics/a/batch", content=content, headers=headers)
 
-        assert (answer.status_code, await hub.sql("SELECT id FROM hookwire.events")) == (expected, [])
+    assert (answer.status_code, await kept_hub.sql("SELECT id FROM hookwire.events")) == (expected, [])
 
 
 @pytest.mark.parametrize(

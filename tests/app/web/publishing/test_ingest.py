@@ -88,13 +88,14 @@ async def test_the_key_may_stand_in_the_query(running_hub: RunHub) -> None:
         ("keys=a&ignore=bodySHA256", "query keys: there is no such parameter; did you mean key?"),
     ],
 )
-async def test_a_parameter_that_publishing_does_not_know_is_refused(running_hub: RunHub, query: str, hint: str) -> None:
+async def test_a_parameter_that_publishing_does_not_know_is_refused(
+    kept_hub: RunningHub, query: str, hint: str
+) -> None:
     """Overlooked, it would have cost the event its order, without a word."""
-    async with running_hub() as hub:
-        answer = await hub.client.post(f"/topics/a/events?{query}", content=b"x")
+    answer = await kept_hub.client.post(f"/topics/a/events?{query}", content=b"x")
 
-        assert (kind(answer)[::2], answer.json()["detail"]) == ((400, "invalid-parameter"), hint)
-        assert await stored(hub) == []
+    assert (kind(answer)[::2], answer.json()["detail"]) == ((400, "invalid-parameter"), hint)
+    assert await stored(kept_hub) == []
 
 
 async def test_what_the_url_says_that_its_sender_adds_is_overlooked(running_hub: RunHub) -> None:
@@ -133,22 +134,20 @@ async def test_what_the_url_says_that_its_sender_adds_is_overlooked(running_hub:
     ],
 )
 async def test_what_surrounds_the_event_is_refused_by_name(
-    running_hub: RunHub, query: str, headers: dict[str, Any], expected: tuple[int, str]
+    kept_hub: RunningHub, query: str, headers: dict[str, Any], expected: tuple[int, str]
 ) -> None:
     """B-38, B-59."""
-    async with running_hub() as hub:
-        answer = await hub.client.post(f"/topics/a/events{query}", content=b"x", headers=headers)
+    answer = await kept_hub.client.post(f"/topics/a/events{query}", content=b"x", headers=headers)
 
-        assert (kind(answer), await stored(hub)) == ((expected[0], "application/problem+json", expected[1]), [])
+    assert (kind(answer), await stored(kept_hub)) == ((expected[0], "application/problem+json", expected[1]), [])
 
 
 @pytest.mark.parametrize("topic", ["a..b", ".a", "a b", "a%2Fb", "a%00", "ä", "x" * 250, "%2e%2e", "*", "a.%23"])
-async def test_a_topic_outside_of_the_alphabet_is_refused(running_hub: RunHub, topic: str) -> None:
+async def test_a_topic_outside_of_the_alphabet_is_refused(kept_hub: RunningHub, topic: str) -> None:
     """B-50: so no CR, LF or wildcard can reach a header, a routing key or a Kafka topic."""
-    async with running_hub() as hub:
-        answer = await hub.publish(topic, b"x")
+    answer = await kept_hub.publish(topic, b"x")
 
-        assert (answer.status_code, await hub.sql("SELECT name FROM hookwire.topics")) in [(422, []), (404, [])]
+    assert (answer.status_code, await kept_hub.sql("SELECT name FROM hookwire.topics")) in [(422, []), (404, [])]
 
 
 async def test_a_key_of_the_largest_size_and_a_topic_of_the_largest_size_are_taken(running_hub: RunHub) -> None:
@@ -226,17 +225,16 @@ async def test_an_empty_batch_stores_nothing(running_hub: RunHub) -> None:
 )
 @pytest.mark.parametrize("content_type", [NDJSON, STRUCTURED, BATCH])
 async def test_json_that_others_would_refuse_is_refused_at_the_door(
-    running_hub: RunHub, line: bytes, content_type: str
+    kept_hub: RunningHub, line: bytes, content_type: str
 ) -> None:
     """B-30..B-36: a batch is all or nothing, and the answer is never a 500."""
     event = b'{"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "data": %b}' % line
     body = {NDJSON: b"{}\n" + line, STRUCTURED: event, BATCH: b"[%b]" % event}[content_type]
-    async with running_hub() as hub:
-        answer = await hub.publish("a", body, content_type=content_type)
+    answer = await kept_hub.publish("a", body, content_type=content_type)
 
-        assert (answer.status_code in (400, 422), kind(answer)[1], await stored(hub)) == (
-            True, "application/problem+json", [],
-        )  # fmt: skip
+    assert (answer.status_code in (400, 422), kind(answer)[1], await stored(kept_hub)) == (
+        True, "application/problem+json", [],
+    )  # fmt: skip
 
 
 async def test_a_batch_names_the_line_that_is_wrong(running_hub: RunHub) -> None:
@@ -257,15 +255,14 @@ async def test_a_batch_holds_at_most_a_thousand_events(running_hub: RunHub) -> N
 @pytest.mark.parametrize("value", [b"0", b"0.5", b"{}"], ids=["integers", "floats", "objects"])
 @pytest.mark.parametrize("partial", ["false", "true"])
 async def test_a_batch_has_one_budget_of_values_for_all_its_events(
-    running_hub: RunHub, value: bytes, partial: str
+    kept_hub: RunningHub, value: bytes, partial: str
 ) -> None:
     """FS-06: each line of 4 MB kept to its own limit, and together they held the event loop for half a second."""
     line = b"[%b]\n" % b",".join([value] * 30_000)
-    async with running_hub() as hub:
-        path = f"/topics/a/events?partial={partial}"
-        answer = await hub.client.post(path, content=line * 10, headers={"Content-Type": NDJSON})
+    path = f"/topics/a/events?partial={partial}"
+    answer = await kept_hub.client.post(path, content=line * 10, headers={"Content-Type": NDJSON})
 
-        assert (kind(answer)[::2], await stored(hub)) == ((400, "malformed-batch"), [])
+    assert (kind(answer)[::2], await stored(kept_hub)) == ((400, "malformed-batch"), [])
 
 
 async def test_commas_in_texts_are_no_values(running_hub: RunHub) -> None:
@@ -341,14 +338,13 @@ async def test_cloudevents_are_recognised_in_batch_mode(running_hub: RunHub) -> 
 @pytest.mark.parametrize(
     "changes", [{"id": ""}, {"source": None}, {"specversion": "2.0"}, {"time": "0000-00-00T00:00:00+99:99"}]
 )
-async def test_a_cloudevent_with_a_bad_attribute_is_refused(running_hub: RunHub, changes: dict[str, Any]) -> None:
+async def test_a_cloudevent_with_a_bad_attribute_is_refused(kept_hub: RunningHub, changes: dict[str, Any]) -> None:
     """B-41."""
-    async with running_hub() as hub:
-        answer = await hub.publish("a", json.dumps({**EVENT, **changes}).encode(), content_type=STRUCTURED)
+    answer = await kept_hub.publish("a", json.dumps({**EVENT, **changes}).encode(), content_type=STRUCTURED)
 
-        assert (answer.status_code in (400, 422), kind(answer)[2], await stored(hub)) == (
-            True, "invalid-cloudevent", [],
-        )  # fmt: skip
+    assert (answer.status_code in (400, 422), kind(answer)[2], await stored(kept_hub)) == (
+        True, "invalid-cloudevent", [],
+    )  # fmt: skip
 
 
 async def test_a_repeat_with_the_same_idempotency_key_gets_the_first_answer(running_hub: RunHub) -> None:
@@ -490,10 +486,9 @@ async def test_a_lifetime_is_kept_with_the_event(running_hub: RunHub) -> None:
      ("hookwire_ttl", "9" * 5000), ("hookwire_retry", "often")],
     ids=range(6),
 )  # fmt: skip
-async def test_a_bad_lifetime_is_refused(running_hub: RunHub, name: str, value: str) -> None:
+async def test_a_bad_lifetime_is_refused(kept_hub: RunningHub, name: str, value: str) -> None:
     """WH-A04."""
-    async with running_hub() as hub:
-        assert kind(await hub.publish("a", **{name: value}))[::2] == (400, "invalid-header")
+    assert kind(await kept_hub.publish("a", **{name: value}))[::2] == (400, "invalid-header")
 
 
 async def test_a_partial_batch_stores_what_it_can_and_tells_of_each_line(running_hub: RunHub) -> None:
@@ -573,15 +568,14 @@ async def test_the_notice_is_asked_while_the_event_is_stored(
     ids=range(5),
 )
 async def test_a_partial_batch_that_stores_nothing_is_refused(
-    running_hub: RunHub, query: str, content_type: str, body: bytes, expected: tuple[int, str]
+    kept_hub: RunningHub, query: str, content_type: str, body: bytes, expected: tuple[int, str]
 ) -> None:
     """WH-A02: and without partial a batch is all or nothing."""
-    async with running_hub() as hub:
-        answer = await hub.client.post(
-            f"/topics/a/events?{query}", content=body, headers={"Content-Type": content_type}
-        )
+    answer = await kept_hub.client.post(
+        f"/topics/a/events?{query}", content=body, headers={"Content-Type": content_type}
+    )
 
-        assert (kind(answer)[::2], await hub.sql("SELECT id FROM hookwire.events")) == (expected, [])
+    assert (kind(answer)[::2], await kept_hub.sql("SELECT id FROM hookwire.events")) == (expected, [])
 
 
 async def test_the_answer_names_who_gets_the_event_when_it_is_asked(running_hub: RunHub) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer
-from tests.app.conftest import ALL_ROLES, RunHub
+from tests.app.conftest import ALL_ROLES, RunHub, RunningHub
 from tests.app.web.publishing.test_ingest import kind
 from tests.hub.callback import serve_callbacks
 from tests.relay.kafka.kafka_topic import read_committed
@@ -51,12 +51,11 @@ async def test_a_publisher_s_own_headers_reach_the_webhook(running_hub: RunHub) 
     ],
 )
 async def test_a_header_that_no_event_may_have_is_refused(
-    running_hub: RunHub, headers: list[tuple[bytes, bytes]]
+    kept_hub: RunningHub, headers: list[tuple[bytes, bytes]]
 ) -> None:
     """FM-05, FM-14, GS-08: nothing is stored; a tombstone without a key deletes nothing."""
-    async with running_hub() as hub:
-        answer = await hub.client.post("/topics/orders/events", content=b"", headers=headers)
-        stored = await hub.sql("SELECT FROM hookwire.events")
+    answer = await kept_hub.client.post("/topics/orders/events", content=b"", headers=headers)
+    stored = await kept_hub.sql("SELECT FROM hookwire.events")
 
     assert (kind(answer), stored) == ((400, "application/problem+json", "invalid-header"), [])
 
