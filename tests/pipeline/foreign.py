@@ -62,7 +62,9 @@ def edit(lake: LakeStorage, version: int, change: Callable[[dict[str, Any]], obj
 
 def pipeline(lake: LakeStorage, *words: str) -> tuple[int, Any]:
     """Run `hookwire pipeline ...` with `--json`; return its exit code and what it printed."""
-    done = CliRunner().invoke(application(), ["pipeline", *words, "--lake", lake.uri, "--json"], catch_exceptions=False)
+    done = CliRunner().invoke(
+        application("pipeline"), ["pipeline", *words, "--lake", lake.uri, "--json"], catch_exceptions=False
+    )
     return done.exit_code, json.loads(done.stdout)
 
 

@@ -51,7 +51,7 @@ def archived(spark: SparkSession, lake_uri: str, records: Sequence[SelftestRecor
 def audit(lake_uri: str, *options: str) -> tuple[int, Any]:
     """Exit code and report."""
     words = ["pipeline", "audit", "--lake", lake_uri, "--json", *options]
-    done = CliRunner().invoke(application(), words, catch_exceptions=False)
+    done = CliRunner().invoke(application("pipeline"), words, catch_exceptions=False)
     return done.exit_code, json.loads(done.stdout)
 
 
@@ -121,7 +121,9 @@ def test_each_fault_that_is_planted_is_named_and_taken_back(
         await connection.close()
         return sum(counts)
 
-    done = CliRunner().invoke(application(), ["pipeline", "audit", "--self-test", "--json"], catch_exceptions=False)
+    done = CliRunner().invoke(
+        application("pipeline"), ["pipeline", "audit", "--self-test", "--json"], catch_exceptions=False
+    )
     verdicts = json.loads(done.stdout)
     faults = {"lost", "phantom", "altered", "duplicated", "reordered", "stale term", "late", "unaccounted"}
     assert (done.exit_code, set(verdicts.values()), asyncio.run(planted())) == (0, {True}, 0), verdicts

@@ -19,7 +19,7 @@ __all__ = ["events"]
 
 
 def erased_from(lake_uri: str, *words: str) -> Any:
-    done = CliRunner().invoke(application(), ["pipeline", "erase", "--lake", lake_uri, "--json", *words])
+    done = CliRunner().invoke(application("pipeline"), ["pipeline", "erase", "--lake", lake_uri, "--json", *words])
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout)
 

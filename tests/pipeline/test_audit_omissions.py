@@ -31,7 +31,7 @@ __all__ = ["events"]
 def done(lake_uri: str, *words: str) -> Any:
     """What a command prints that ends well."""
     ended = CliRunner().invoke(
-        application(), ["pipeline", *words, "--lake", lake_uri, "--json"], catch_exceptions=False
+        application("pipeline"), ["pipeline", *words, "--lake", lake_uri, "--json"], catch_exceptions=False
     )
     assert ended.exit_code == 0, ended.output
     return json.loads(ended.stdout)

@@ -93,7 +93,7 @@ def test_the_archive_seals_with_the_hubs_keys_and_says_if_they_are_not_here(
             monkeypatch.setenv("HOOKWIRE_SECRET_KEYS", keys)
         write(kafka, topic, [record_of(SelftestRecord(number, "a", b"x", number))])
         words = ["pipeline", "archive", "--topic", topic, "--lake", lake_uri]
-        ended = CliRunner().invoke(application(), words, catch_exceptions=False)
+        ended = CliRunner().invoke(application("pipeline"), words, catch_exceptions=False)
         said.append((ended.exit_code, "the records get no seals" in ended.stderr))
     rows = bronze(LakeStorage(lake_uri)).read(spark).orderBy("event_number").select("seal", "seal_key").collect()
     assert said == [(0, True), (0, False)]

@@ -40,7 +40,7 @@ def command(kafka: KafkaServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> tuple[int, str]:
-        result = CliRunner().invoke(application(), ["pipeline", *arguments], catch_exceptions=False)
+        result = CliRunner().invoke(application("pipeline"), ["pipeline", *arguments], catch_exceptions=False)
         return result.exit_code, result.stdout
 
     return run

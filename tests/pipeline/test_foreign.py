@@ -114,10 +114,10 @@ def test_what_changes_rows_is_named_with_its_ids_until_it_is_accepted(
         assert change["examples"] == [f"evt_selftest_{number}" for number in numbers]
         batch(table, row(offset))
     words = ["pipeline", "accept-commit", str(version), "--lake", lake.uri]
-    assert CliRunner().invoke(application(), words, catch_exceptions=False).exit_code == 0
+    assert CliRunner().invoke(application("pipeline"), words, catch_exceptions=False).exit_code == 0
     assert pipeline(lake, "check")[0] == 0
     with pytest.raises(CommandFailed, match=f"bronze has no commit {version} of another tool that waits"):
-        CliRunner().invoke(application(), words, catch_exceptions=False)
+        CliRunner().invoke(application("pipeline"), words, catch_exceptions=False)
 
 
 def test_what_was_changed_and_changed_back_is_named_twice(lake: LakeStorage) -> None:

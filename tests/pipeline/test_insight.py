@@ -104,7 +104,7 @@ def test_the_commands_read_lake_and_database(
 
     def hookwire(*words: str) -> tuple[int, str]:
         days = ("--since", "2026-01-15", "--until", "2026-01-15", "--lake", lake_uri)
-        done = CliRunner().invoke(application(), ["pipeline", *words, *days], catch_exceptions=False)
+        done = CliRunner().invoke(application("pipeline"), ["pipeline", *words, *days], catch_exceptions=False)
         return done.exit_code, done.stdout
 
     asyncio.run(attempted())

@@ -174,7 +174,7 @@ def test_the_commands_say_what_they_would_do_then_do_it(
     monkeypatch.setenv("HOOKWIRE_DATA_DIR", f"{lake.uri}/no-hub")
 
     def hookwire(*words: str) -> dict[str, object]:
-        done = CliRunner().invoke(application(), ["pipeline", *words, "--lake", lake.uri, "--json"])
+        done = CliRunner().invoke(application("pipeline"), ["pipeline", *words, "--lake", lake.uri, "--json"])
         assert done.exit_code == 0, done.output
         said: dict[str, object] = json.loads(done.stdout)
         return said
@@ -215,7 +215,7 @@ def test_half_written_files_are_named_put_aside_with_the_reason_and_counted(
 
     def check(*options: str) -> tuple[int, dict[str, object]]:
         words = ["pipeline", "check", "--lake", str(tmp_path), "--json", *options]
-        done = CliRunner().invoke(application(), words, catch_exceptions=False)
+        done = CliRunner().invoke(application("pipeline"), words, catch_exceptions=False)
         return done.exit_code, json.loads(done.stdout)
 
     table = written(spark, lake, records(1, 2), records(3), records(4))
@@ -250,7 +250,9 @@ def test_every_table_of_the_lake_is_checked_and_a_day_that_was_put_aside_is_made
     """And never from fewer rows than there were."""
 
     def check(*options: str) -> list[str]:
-        done = CliRunner().invoke(application(), ["pipeline", "check", "--lake", lake.uri, "--json", *options])
+        done = CliRunner().invoke(
+            application("pipeline"), ["pipeline", "check", "--lake", lake.uri, "--json", *options]
+        )
         return [row["path"] for row in json.loads(done.stdout)["damaged"]]
 
     silver, gold = delivery_table(lake), metric_table(lake)
@@ -276,7 +278,7 @@ def test_files_that_were_replaced_are_deleted_from_every_table_and_days_go_from_
 
     def hookwire(*words: str) -> Any:
         words = ("pipeline", *words, "--lake", lake.uri, "--json")
-        return json.loads(CliRunner().invoke(application(), words, catch_exceptions=False).stdout)
+        return json.loads(CliRunner().invoke(application("pipeline"), words, catch_exceptions=False).stdout)
 
     tables = [delivery_table(lake), metric_table(lake), slo_table(lake)]
     old = [put_day(lake, table, 5, b"old") for table in tables]

@@ -55,7 +55,7 @@ def test_a_damaged_file_is_one_sentence_that_says_what_to_do(
     path.write_bytes(damage(path.read_bytes()))
     words = ["pipeline", "usage", "--lake", str(tmp_path), "--since", "2026-01-01", "--until", "2026-01-31"]
     with pytest.raises(CommandFailed) as refused:
-        CliRunner().invoke(application(), words, catch_exceptions=False)
+        CliRunner().invoke(application("pipeline"), words, catch_exceptions=False)
     said = str(refused.value)
     assert said.startswith(f"file:{path} cannot be read (") or said.startswith(f"file://{path} cannot be read ("), said
     assert "hookwire pipeline check says what is wrong with it" in said

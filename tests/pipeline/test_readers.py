@@ -144,7 +144,7 @@ def test_a_lake_of_before_is_refused_until_it_is_converted_and_no_file_is_copied
 
     def convert(*options: str) -> Any:
         words = ["pipeline", "convert", "--lake", lake.uri, "--json", *options]
-        return json.loads(CliRunner().invoke(application(), words, catch_exceptions=False).stdout)["tables"]
+        return json.loads(CliRunner().invoke(application("pipeline"), words, catch_exceptions=False).stdout)["tables"]
 
     files = old_lake(spark, lake, tmp_path)
     inodes = [(tmp_path / "bronze" / file.path).stat().st_ino for file in files]

@@ -58,4 +58,4 @@ def test_a_setting_that_is_no_key_set_is_refused_except_where_nothing_is_sealed(
     # The plan of the next batch needs Kafka, and no key.
     words = ["pipeline", "archive", "--dry-run", "--lake", str(tmp_path / "lake")]
     with pytest.raises(SettingsRefused, match="HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS"):
-        CliRunner().invoke(application(), words, catch_exceptions=False)
+        CliRunner().invoke(application("pipeline"), words, catch_exceptions=False)

@@ -117,7 +117,7 @@ def test_a_day_may_be_made_any_number_of_times(
 
     def hookwire(job: str) -> tuple[int, Any]:
         words = ["pipeline", job, "--since", "2026-01-15", "--until", "2026-01-15", "--lake", lake_uri, "--json"]
-        done = CliRunner().invoke(application(), words, catch_exceptions=False)
+        done = CliRunner().invoke(application("pipeline"), words, catch_exceptions=False)
         return done.exit_code, json.loads(done.stdout)
 
     day, measured = ["2026-01-15"], "SELECT attempts, delivered, round(p50_seconds * 100) FROM hookwire.lake_metrics"

@@ -120,7 +120,7 @@ def test_a_lake_whose_log_is_gone_is_damaged_and_not_empty(
     shutil.rmtree(tmp_path / "lake" / "bronze" / "_delta_log")
     for verb in ("check", "audit"):
         with pytest.raises(CommandFailed, match="bronze has files and no log"):
-            CliRunner().invoke(application(), ["pipeline", verb, "--lake", lake_uri], catch_exceptions=False)
+            CliRunner().invoke(application("pipeline"), ["pipeline", verb, "--lake", lake_uri], catch_exceptions=False)
 
 
 def test_what_could_not_be_judged_is_never_a_success(

@@ -44,7 +44,7 @@ def broker_process(*words: str, port: int | None = None) -> Iterator[tuple[subpr
 
 def run(*words: str) -> tuple[int, str]:
     """The exit code and the sentence of a command that ends by itself, in this process."""
-    result = CliRunner().invoke(application(), ["broker", *words])
+    result = CliRunner().invoke(application("broker"), ["broker", *words])
     failure = result.exception
     return (failure.code, str(failure)) if isinstance(failure, CommandFailed) else (result.exit_code, result.output)
 

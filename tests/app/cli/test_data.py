@@ -31,7 +31,8 @@ def test_a_name_that_is_no_utf_8_is_one_sentence(command: str) -> None:
     """A traceback of UnicodeEncodeError came from most of them."""
     prefix = "evt_" if command == "attempts" else ""
     finished = CliRunner().invoke(
-        application(), [*command.split(), f"{prefix}{NO_TEXT}", "--url", "http://127.0.0.1:9"]
+        application(command.split(maxsplit=1)[0]),
+        [*command.split(), f"{prefix}{NO_TEXT}", "--url", "http://127.0.0.1:9"],
     )
 
     assert isinstance(finished.exception, CommandFailed)

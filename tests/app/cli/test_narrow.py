@@ -93,7 +93,7 @@ def printed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
         out = Terminal()
         monkeypatch.setattr("sys.stdout", out)
         with pytest.raises(SystemExit):
-            application()(command.split())
+            application(command.split(maxsplit=1)[0])(command.split())
         return out.getvalue().splitlines()
 
     return lines

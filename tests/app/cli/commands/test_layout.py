@@ -20,7 +20,7 @@ def settings(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def hookwire(*words: str) -> tuple[str, str]:
-    result = CliRunner().invoke(application(), ["layout", *words], catch_exceptions=False)
+    result = CliRunner().invoke(application("layout"), ["layout", *words], catch_exceptions=False)
     assert result.exit_code == 0
     return result.stdout, result.stderr
 

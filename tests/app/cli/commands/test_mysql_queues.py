@@ -29,7 +29,7 @@ def test_a_queue_is_managed_by_the_command(mariadb_url: str) -> None:
     found = []
     for words in acts:
         program = ["--", "false"] if words[0] == "work" else []
-        found.append(runner.invoke(application(), [*words, *at, *program]).stdout)
+        found.append(runner.invoke(application(words[0]), [*words, *at, *program]).stdout)
     peeked, dead, shown = (json.loads(found[number]) for number in (3, 5, 8))
 
     assert (found[0], found[1], found[2]) == ("mail is there\n", "msg_1\n", '{"ids": ["msg_2"]}\n')
@@ -60,7 +60,7 @@ def test_a_queue_is_managed_by_the_command(mariadb_url: str) -> None:
 )
 def test_mistakes_are_told_with_their_exit_code(mariadb_url: str, words: str, code: int, reason: str) -> None:
     """JB-86."""
-    finished = CliRunner().invoke(application(), words.replace("URL", mariadb_url).split())
+    finished = CliRunner().invoke(application(words.split(maxsplit=1)[0]), words.replace("URL", mariadb_url).split())
 
     assert isinstance(finished.exception, CommandFailed), finished.stdout
     assert (finished.exception.code, reason in str(finished.exception)) == (code, True), finished.exception

@@ -23,7 +23,7 @@ def settings(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def hookwire(*words: str) -> tuple[int, str]:
-    result = CliRunner().invoke(application(), ["reincarnate", *words], catch_exceptions=False)
+    result = CliRunner().invoke(application("reincarnate"), ["reincarnate", *words], catch_exceptions=False)
     return result.exit_code, result.stdout
 
 

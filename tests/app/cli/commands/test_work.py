@@ -12,7 +12,7 @@ from app.cli.main import application
 @pytest.mark.parametrize("other", [["--jobs"], ["--kind", "check"]], ids=str)
 def test_messages_and_other_work_are_one_too_many(other: list[str]) -> None:
     """`--queue` with `--jobs` ignored the jobs."""
-    finished = CliRunner().invoke(application(), ["work", "--queue", "mail", *other, "--", "true"])
+    finished = CliRunner().invoke(application("work"), ["work", "--queue", "mail", *other, "--", "true"])
 
     assert isinstance(finished.exception, CommandFailed)
     assert (finished.exception.code, "give one of them" in str(finished.exception)) == (2, True)

@@ -179,12 +179,12 @@ def test_a_data_source_that_cannot_be_used_is_blamed_by_its_flag(
     source: str, refusal: type[Exception], says: str
 ) -> None:
     words = ["pump", "--keys", "1", "--records", "1", "--outbox", "o", "--ds", source]
-    ended = CliRunner().invoke(application(), words)
+    ended = CliRunner().invoke(application("pump"), words)
     assert (type(ended.exception), says in str(ended.exception)) == (refusal, True), ended.exception
     assert "canary" not in str(ended.exception)
 
 
 def test_events_of_our_own_are_not_pumped_into_mariadb() -> None:
     words = ["pump", "--keys", "1", "--records", "1", "--ds", "mysql://u@127.0.0.1:1/d"]
-    ended = CliRunner().invoke(application(), words)
+    ended = CliRunner().invoke(application("pump"), words)
     assert (type(ended.exception), "name a table with --outbox" in str(ended.exception)) == (SettingsRefused, True)

@@ -17,7 +17,7 @@ GOOD = "harvest:\n  outboxTable: shop.outbox\n  limits: {sendBuffer: 10}\n"
 def relay(folder: Path, text: str, *words: str) -> tuple[int, str]:
     """Runs the command on a file; returns exit code and output."""
     (folder / "reaper.yaml").write_text(text)
-    result = CliRunner().invoke(application(), ["relay", "--compat", str(folder / "reaper.yaml"), *words])
+    result = CliRunner().invoke(application("relay"), ["relay", "--compat", str(folder / "reaper.yaml"), *words])
     if isinstance(result.exception, SettingsRefused):
         raise result.exception
     return result.exit_code, result.stdout
@@ -56,7 +56,7 @@ def test_what_cannot_work_is_refused(
 
 @pytest.mark.parametrize("words", [["--check"], ["--partitioner", "crc32"], ["--compat-table", "outbox", "--check"]])
 def test_the_flags_of_compat_mode_belong_to_it(words: list[str]) -> None:
-    result = CliRunner().invoke(application(), ["relay", *words])
+    result = CliRunner().invoke(application("relay"), ["relay", *words])
     assert isinstance(result.exception, SettingsRefused)
 
 
@@ -103,7 +103,7 @@ def test_an_outbox_in_mariadb_that_cannot_work_is_refused(
         "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1", **variables,
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
-    result = CliRunner().invoke(application(), ["relay", "--compat-table", "outbox"])
+    result = CliRunner().invoke(application("relay"), ["relay", "--compat-table", "outbox"])
     assert isinstance(result.exception, SettingsRefused), result.output
     assert re.search(says, str(result.exception)), result.exception
     assert "hush" not in str(result.exception)

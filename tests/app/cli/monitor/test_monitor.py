@@ -196,7 +196,7 @@ def test_without_its_library_it_names_the_extra(tmp_path: Path) -> None:
 )
 def test_wrong_use_is_told_by_the_options_name(words: tuple[str, ...], says: str) -> None:
     with pytest.raises((CommandFailed, SettingsRefused), match=says):
-        CliRunner().invoke(application(), ["monitor", *words], catch_exceptions=False)
+        CliRunner().invoke(application("monitor"), ["monitor", *words], catch_exceptions=False)
 
 
 # --- what is lost in between -------------------------------------------------------------------------------------
