@@ -1,6 +1,7 @@
 """The documentation is true: its links lead somewhere, its commands run, its map names what there is (STY-T08)."""
 
 import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -73,17 +74,33 @@ def test_each_picture_is_small_and_shown_by_a_page() -> None:
     assert (len(found) >= 4, set(found) - shown) == (True, set())
 
 
+def reachable_folder(servers_folder: Path) -> Path:
+    """Make a folder through which the database's account passes, also under root."""
+    folder = Path(tempfile.mkdtemp(prefix="docs-", dir=servers_folder))
+    folder.chmod(0o711)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stopped_hub(servers_folder: Path) -> Path:
+    """The data folder of a hub that has run once, so its database is made and has all migrations."""
+    folder = reachable_folder(servers_folder)
+    with running_hub(folder, free_port()):
+        pass
+    return folder / "data"
+
+
 @pytest.fixture
-def runner(page: Path, servers_folder: Path, request: pytest.FixtureRequest) -> Iterator[DocRunner]:
-    """A hub as `make run` starts it, and a folder that looks like a checkout to the commands of a page.
+def runner(page: Path, servers_folder: Path, stopped_hub: Path, request: pytest.FixtureRequest) -> Iterator[DocRunner]:
+    """A hub as `make run` starts it, on a copy of `stopped_hub`, and a folder that looks like a checkout to commands.
 
     A page that exports settings of Kafka sources has a broker, and a hub with these settings.
     """
     exported = dict(_EXPORT.findall(page.read_text()))
     kafka = request.getfixturevalue("kafka").bootstrap if "HOOKWIRE_KAFKA_SOURCES" in exported else ""
     settings = {name: value.strip("'").replace("127.0.0.1:9094", kafka) for name, value in exported.items() if kafka}
-    folder = Path(tempfile.mkdtemp(prefix="docs-", dir=servers_folder))
-    folder.chmod(0o711)  # under root the database's account passes through
+    folder = reachable_folder(servers_folder)
+    subprocess.run(["cp", "-a", stopped_hub, folder / "data"], check=True)
     for name, target in {".venv": Path(sys.prefix), "examples": ROOT / "examples"}.items():
         (folder / name).symlink_to(target)
     with running_hub(folder, free_port(), settings) as hub:
