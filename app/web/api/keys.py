@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.audited import audited
 from app.web.api.route.context import In
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.problem import Problem
@@ -126,19 +126,11 @@ async def create(request: Request, body: KeyIn, context: In) -> KeyCreated:
 
 @router.get("", summary="List API keys", responses=refusals("invalid-cursor", "invalid-parameter"))
 @needs("read")
-async def list_keys(
-    request: Request,
-    response: Response,
-    context: In,
-    cursor: Annotated[str | None, Query(max_length=400)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
-) -> KeyPage:
+async def list_keys(context: In, paging: Paged) -> KeyPage:
     """Oldest first, including revoked and expired keys."""
-    after = read_cursor(cursor, [int]) or [0]
-    assert isinstance(after[0], int), "read_cursor checks the types"
-    rows = await Keys(context.database).list(after[0], limit + 1)
-    next_cursor = link_next(request, response, [rows[limit - 1]["id"]] if len(rows) > limit else None)
-    return KeyPage.model_validate({"items": [key_out(row) for row in rows[:limit]], "next_cursor": next_cursor})
+    rows = await Keys(context.database).list(*paging.after(0), paging.limit + 1)
+    items = [key_out(row) for row in rows[: paging.limit]]
+    return KeyPage.model_validate({"items": items, "next_cursor": paging.next_of(rows, "id")})
 
 
 @router.delete("/{key_id}", status_code=204, summary="Revoke an API key", responses=refusals("not-found"))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.context import Context, In
 from app.web.api.route.moment import ZonedMoment
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.authentication import require_topic, topics_expression
@@ -82,15 +82,13 @@ class EventPage(BaseModel):
 @needs("read", reach="route")
 async def list_events(
     request: Request,
-    response: Response,
     context: In,
+    paging: Paged,
     topic: Annotated[str | None, Query(max_length=249, description="Exactly this topic.")] = None,
     key: Annotated[str | None, Query(max_length=1024, description="Exactly this ordering key.")] = None,
     since: Since = None,
     until: Until = None,
     outcome: Annotated[Outcome | None, Query()] = None,
-    cursor: Annotated[str | None, Query(max_length=400)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> EventPage:
     """A page reads 2,000 events at most. Follow `next_cursor` until it is null. A key for some topics gets these
     topics' events.
@@ -100,30 +98,20 @@ async def list_events(
     if topic is not None:
         require_topic(request, topic)
     low, high = await id_range(context, since, until, _ROOM_SECONDS)
-    (before,) = read_cursor(cursor, [int]) or [high]
+    (before,) = paging.after(high)
     own = topics_expression(request) if topic is None else None
     is_plain = (outcome, since, until, own) == (None, None, None, None)
-    examined_max = limit + 1 if is_plain else _EXAMINED_MAX
+    examined_max = paging.limit + 1 if is_plain else _EXAMINED_MAX
     rows = await context.database.fetch_filtered(
-        "event.search",
-        "default",
-        topic,
-        key,
-        low,
-        min(int(before), high),
-        since,
-        until,
-        outcome,
-        examined_max,
-        limit + 1,
-        own,
-    )
+        "event.search", "default", topic, key, low, min(before, high), since, until, outcome, examined_max,
+        paging.limit + 1, own,
+    )  # fmt: skip
     found = [row for row in rows if row["id"] is not None]
-    last = found[limit - 1]["id"] if len(found) > limit else None
+    last = found[paging.limit - 1]["id"] if len(found) > paging.limit else None
     if last is None and rows[0]["examined"] == examined_max:
         last = rows[0]["last_id"]
-    next_cursor = link_next(request, response, None if last is None else [last])
-    items = [_out(row, context.incarnation) for row in found[:limit]]
+    next_cursor = paging.next_after(None if last is None else [last])
+    items = [_out(row, context.incarnation) for row in found[: paging.limit]]
     return EventPage.model_validate({"items": items, "next_cursor": next_cursor})
 
 

@@ -14,7 +14,7 @@ from app.web.api.events.job_rule import JobRule
 from app.web.api.route.audited import audited
 from app.web.api.route.context import Context, In
 from app.web.api.route.database_refusal import job_refusals
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.paging import PagedByName
 from app.web.api.route.precondition import IfMatch, etag, version_meant
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
@@ -139,21 +139,18 @@ def _order(row: Row) -> str:
 @needs("read", reach="route")
 async def list_topics(
     request: Request,
-    response: Response,
     context: In,
+    paging: PagedByName,
     prefix: Annotated[
         str | None, Query(max_length=249, pattern=r"^[A-Za-z0-9._-]+$", description="How the name begins.")
     ] = None,
-    cursor: Annotated[str | None, Query(max_length=600)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> TopicPage:
     """By name; `Link: rel="next"` and `next_cursor` lead to the next page.
 
     A key for some topics gets these.
     """
-    after, own = read_cursor(cursor, [str]) or [""], topics_expression(request)
-    rows = await context.database.fetch("topic.list", "default", after[0], limit + 1, prefix, own)
-    next_cursor = link_next(request, response, [rows[limit - 1]["name"]] if len(rows) > limit else None)
+    own = topics_expression(request)
+    rows = await context.database.fetch("topic.list", "default", *paging.after(""), paging.limit + 1, prefix, own)
     items = [
         {
             **row,
@@ -161,9 +158,9 @@ async def list_topics(
             "order": _order(row),
             "last_event_id": format_event_id(context.incarnation, row["last_id"]) if row["last_id"] else None,
         }
-        for row in rows[:limit]
+        for row in rows[: paging.limit]
     ]
-    return TopicPage.model_validate({"items": items, "next_cursor": next_cursor})
+    return TopicPage.model_validate({"items": items, "next_cursor": paging.next_of(rows, "name")})
 
 
 _URL_CHARACTERS = "%:/?#[]@!$&'()*+,;=-._~"

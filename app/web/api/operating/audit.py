@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.context import In
 from app.web.api.route.moment import ZonedMoment
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.scopes import needs
@@ -60,9 +60,8 @@ class AuditPage(BaseModel):
     "read", instead="The trail has the acts on all topics. GET /replays, /holds and /dead-letters show those of yours."
 )
 async def list_audit(
-    request: Request,
-    response: Response,
     context: In,
+    paging: Paged,
     actor: Text = None,
     action: Annotated[
         str | None,
@@ -71,13 +70,9 @@ async def list_audit(
     subject: Text = None,
     since: Annotated[ZonedMoment | None, Query(description="At or after this moment; RFC 3339 with a zone.")] = None,
     until: Annotated[ZonedMoment | None, Query(description="Before this moment.")] = None,
-    cursor: Annotated[str | None, Query(max_length=400)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> AuditPage:
     """Newest first; `Link: rel="next"` and `next_cursor` lead to the next page."""
-    before = read_cursor(cursor, [int]) or [2**63 - 1]
     rows = await context.database.fetch_filtered(
-        "audit.page", "default", before[0], limit + 1, actor, action, subject, since, until
+        "audit.page", "default", *paging.after(2**63 - 1), paging.limit + 1, actor, action, subject, since, until
     )
-    next_cursor = link_next(request, response, [rows[limit - 1]["id"]] if len(rows) > limit else None)
-    return AuditPage.model_validate({"items": [dict(row) for row in rows[:limit]], "next_cursor": next_cursor})
+    return AuditPage.model_validate(paging.page(rows, "id"))

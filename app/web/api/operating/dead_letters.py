@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.event_search import Since, Until, id_range
@@ -15,7 +15,7 @@ from app.web.api.operating.incidents import incident_number, known_incident
 from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.context import Context, In
 from app.web.api.route.known_subscription import find
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, reached_page, read_cursor
+from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.authentication import may_reach_topic, require_topic
@@ -129,16 +129,14 @@ def _out(row: Row, incarnation: str) -> DeadLetterOut:
 @needs("read", reach="route")
 async def list_dead_letters(
     request: Request,
-    response: Response,
     context: In,
+    paging: Paged,
     sink: Annotated[Literal["kafka", "amqp", "webhooks"] | None, Query()] = None,
     subscription_id: Annotated[str | None, Query(max_length=60, pattern=r"^[ -~]*$")] = None,
     kind: Annotated[Kind | None, Query()] = None,
     incident_id: Annotated[str | None, Query(pattern=r"^inc_[0-9]{1,18}$")] = None,
     since: Since = None,
     until: Until = None,
-    cursor: Annotated[str | None, Query(max_length=400)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> DeadLetterPage:
     """Newest event first; `Link: rel="next"` and `next_cursor` lead to the next page. `since` and `until` refer to the
     event. Without `kind`, deliveries that ended with their subscription or their contents are left out.
@@ -153,7 +151,7 @@ async def list_dead_letters(
         await known_incident(request, incident_id, context)
     incident = None if incident_id is None else incident_number(incident_id)
     low, high = await id_range(context, since, until)
-    before = read_cursor(cursor, [int, int, str]) or [high, 0 if until is not None else _LARGEST, ""]
+    before = paging.after(high, 0 if until is not None else _LARGEST, "")
 
     async def read(after: Sequence[Any], most: int) -> tuple[Sequence[Row], list[str | int] | None]:
         rows = await context.database.fetch_filtered(
@@ -161,8 +159,7 @@ async def list_dead_letters(
         )
         return rows[:most], _place(rows[most - 1]) if len(rows) > most else None
 
-    rows, last = await reached_page(request, limit, before, read, lambda row: row["pattern"], _place)
-    next_cursor = link_next(request, response, last)
+    rows, next_cursor = await paging.reached(before, read, lambda row: row["pattern"], _place)
     return DeadLetterPage(items=[_out(row, context.incarnation) for row in rows], next_cursor=next_cursor)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from app.web.api.events.delivery_row import delivery_out
@@ -17,7 +17,7 @@ from app.web.api.route.condition import BlockedBy, ConditionReason, NextAttemptA
 from app.web.api.route.context import Context, In
 from app.web.api.route.event_ids import event_number
 from app.web.api.route.known_subscription import find
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, reached_page, read_cursor
+from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.authentication import require_every_topic, require_topic, shows_payloads
@@ -158,8 +158,8 @@ class DeliveryDone(BaseModel):
 @needs("read", reach="route")
 async def list_deliveries(
     request: Request,
-    response: Response,
     context: In,
+    paging: Paged,
     event_id: Annotated[str | None, Query(max_length=60)] = None,
     subscription_id: Annotated[str | None, Query(max_length=60)] = None,
     state: Annotated[State | None, Query()] = None,
@@ -169,8 +169,6 @@ async def list_deliveries(
     ] = None,
     since: Since = None,
     until: Until = None,
-    cursor: Annotated[str | None, Query(max_length=400)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> DeliveryPage:
     """Newest event first; `Link: rel="next"` and `next_cursor` lead to the next page. `since` and `until` refer to the
     event. `state=ended` lists dropped deliveries only with an event or a subscription. A page reads 5,000 attempts at
@@ -185,7 +183,7 @@ async def list_deliveries(
     if subscription_id is not None:
         subscription = (await find(request, subscription_id, context))["id"]
     low, high = await id_range(context, since, until)
-    before = read_cursor(cursor, [int, int]) or [high, 0 if until is not None else _LARGEST]
+    before = paging.after(high, 0 if until is not None else _LARGEST)
 
     async def read(before: Sequence[Any], most: int) -> tuple[Sequence[Row], Sequence[str | int] | None]:
         ids = await _events_of(context, topic, low, int(before[0])) if topic is not None else None
@@ -201,8 +199,7 @@ async def list_deliveries(
             last = [ids[-1], 0]  # the topic has earlier events
         return rows[:most], last
 
-    rows, last = await reached_page(request, limit, before, read, lambda row: row["topic"], _place)
-    next_cursor = link_next(request, response, last)
+    rows, next_cursor = await paging.reached(before, read, lambda row: row["topic"], _place)
     items = [delivery_out(row, context.incarnation) for row in rows]
     return DeliveryPage.model_validate({"items": items, "next_cursor": next_cursor})
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Path, Query, Request, Response
+from fastapi import APIRouter, Body, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.context import Context, In
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, reached_page, read_cursor
+from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.authentication import may_reach_topic, require_topic
@@ -114,13 +114,10 @@ def _number(hold: str) -> int:
 @router.get("", summary="List holds", responses=refusals("invalid-cursor", "invalid-parameter"))
 @needs("read", reach="route")
 async def list_holds(
-    request: Request,
-    response: Response,
     context: In,
+    paging: Paged,
     sink: Annotated[Literal["kafka", "amqp", "webhooks"] | None, Query()] = None,
     topic: Annotated[str | None, Query(max_length=249, pattern=r"^[A-Za-z0-9._-]*$")] = None,
-    cursor: Annotated[str | None, Query(max_length=400)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> HoldPage:
     """Oldest first; `Link: rel="next"` and `next_cursor` lead to the next page.
 
@@ -131,10 +128,7 @@ async def list_holds(
         rows = await context.database.fetch("hold.page", "default", sink, topic, after[0], most + 1)
         return rows[:most], [rows[most - 1]["id"]] if len(rows) > most else None
 
-    rows, last = await reached_page(
-        request, limit, read_cursor(cursor, [int]) or [0], read, lambda row: row["topic"], lambda row: [row["id"]]
-    )
-    next_cursor = link_next(request, response, last)
+    rows, next_cursor = await paging.reached(paging.after(0), read, lambda row: row["topic"], lambda row: [row["id"]])
     return HoldPage.model_validate({"items": [_out(row) for row in rows], "next_cursor": next_cursor})
 
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.context import Context, In
 from app.web.api.route.known_subscription import find, is_reached
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.authentication import may_reach_topic, shows_payloads
@@ -170,28 +170,25 @@ async def known_incident(request: Request, incident: str, context: Context) -> R
 @needs("read", reach="route")
 async def list_incidents(
     request: Request,
-    response: Response,
     context: In,
+    paging: Paged,
     state: Annotated[IncidentState | None, Query(description="Default: open and acknowledged.")] = None,
     kind: Annotated[IncidentKind | None, Query()] = None,
     active: Annotated[bool, Query(description="Only active ones.")] = False,
     subscription_id: Annotated[str | None, Query(max_length=60, pattern=r"^[ -~]*$")] = None,
-    cursor: Annotated[str | None, Query(max_length=400)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> IncidentPage:
     """Newest first; `Link: rel="next"` and `next_cursor` lead to the next page.
 
     A key for some topics gets the incidents of subscriptions to these. A page may then hold fewer items, or none.
     """
     subscription = (await find(request, subscription_id, context))["id"] if subscription_id is not None else None
-    before = read_cursor(cursor, [int]) or [_LARGEST]
     states = [state] if state is not None else _NOT_OVER
     rows = await context.database.fetch_filtered(
-        "incident.page", "default", subscription, states, kind, active, before[0], limit + 1
+        "incident.page", "default", subscription, states, kind, active, *paging.after(_LARGEST), paging.limit + 1
     )
-    next_cursor = link_next(request, response, [rows[limit - 1]["id"]] if len(rows) > limit else None)
-    seen = [_out(row, with_excerpt=shows_payloads(request)) for row in rows[:limit] if _may_see(request, row)]
-    return IncidentPage.model_validate({"items": seen, "next_cursor": next_cursor})
+    mine = [row for row in rows[: paging.limit] if _may_see(request, row)]
+    items = [_out(row, with_excerpt=shows_payloads(request)) for row in mine]
+    return IncidentPage.model_validate({"items": items, "next_cursor": paging.next_of(rows, "id")})
 
 
 @router.get("/{incident}", summary="Get an incident", responses=refusals("not-found", "invalid-parameter"))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,7 +16,7 @@ from app.web.api.route.context import Context, In
 from app.web.api.route.event_ids import event_number
 from app.web.api.route.known_subscription import no_such_subscription
 from app.web.api.route.moment import ZonedMoment
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, reached_page, read_cursor
+from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.authentication import require_topic
@@ -319,13 +319,7 @@ async def _get(number: int, context: Context) -> ReplayOut:
 
 @router.get("", summary="List replays", responses=refusals("invalid-cursor", "invalid-parameter"))
 @needs("read", reach="route")
-async def list_replays(
-    request: Request,
-    response: Response,
-    context: In,
-    cursor: Annotated[str | None, Query(max_length=400)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
-) -> ReplayPage:
+async def list_replays(context: In, paging: Paged) -> ReplayPage:
     """Newest first; `Link: rel="next"` and `next_cursor` lead to the next page.
 
     A key for some topics gets the replays of a subscription, or without one of a topic, within these. A page may then
@@ -336,11 +330,9 @@ async def list_replays(
         rows = await context.database.fetch("replay.list", "default", None, before[0], most + 1)
         return rows[:most], [rows[most - 1]["id"]] if len(rows) > most else None
 
-    rows, last = await reached_page(
-        request, limit, read_cursor(cursor, [int]) or [_LARGEST], read, lambda row: row["pattern"],
-        lambda row: [row["id"]],
-    )  # fmt: skip
-    next_cursor = link_next(request, response, last)
+    rows, next_cursor = await paging.reached(
+        paging.after(_LARGEST), read, lambda row: row["pattern"], lambda row: [row["id"]]
+    )
     return ReplayPage(items=[_out(row) for row in rows], next_cursor=next_cursor)
 
 

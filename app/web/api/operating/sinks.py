@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.verdict.facts import COUNTED_MAX
 from app.web.api.route.actor import Reasoned, actor_of
 from app.web.api.route.context import Context, In
-from app.web.api.route.paging import PAGE_MAX, link_next, read_cursor
+from app.web.api.route.paging import PAGE_MAX, Limit, Paging
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.problem import Problem
@@ -122,12 +122,13 @@ async def list_sinks(
     response: Response,
     context: In,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_MAX,
+    limit: Limit = PAGE_MAX,
 ) -> SinkList:
     """Shows what waits for each, who carries it, and who has paused it."""
-    after = str((read_cursor(cursor, [str]) or [""])[0])
+    paging = Paging(request, response, cursor, limit)
+    [after] = paging.after("")
     found = [one for one in await _all(context) if one.sink > after]
-    next_cursor = link_next(request, response, [found[limit - 1].sink] if len(found) > limit else None)
+    next_cursor = paging.next_after([found[limit - 1].sink] if len(found) > limit else None)
     return SinkList(items=found[:limit], next_cursor=next_cursor)
 
 

@@ -24,7 +24,7 @@ from app.web.api.operating.source_contract import (
 )
 from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.context import Context, context_of
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, Limit, Paged, Paging
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.authentication import may_reach_topic
@@ -62,18 +62,19 @@ async def list_sources(
     response: Response,
     context: In,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_MAX,
+    limit: Limit = PAGE_MAX,
 ) -> SourceList:
     """Shows how far each partition of a Kafka topic is taken, and why it waits; which topics a pattern passes over; and
     the inbound sources. Queues of AMQP are in `GET /status`.
 
     A key for some topics gets the sources of these, without the patterns.
     """
-    after = tuple(map(str, read_cursor(cursor, [str, str]) or ["", ""]))
+    paging = Paging(request, response, cursor, limit)
+    after = tuple(paging.after("", ""))
     reached = [one for one in await _all_sources(context) if _may_reach(request, one)]
     found = [one for one in reached if (one.source, one.kind) > after]
     last = found[limit - 1] if len(found) > limit else None
-    next_cursor = link_next(request, response, None if last is None else [last.source, last.kind])
+    next_cursor = paging.next_after(None if last is None else [last.source, last.kind])
     return SourceList(items=found[:limit], next_cursor=next_cursor)
 
 
@@ -112,16 +113,10 @@ async def reset(
     responses=refusals("invalid-cursor", "invalid-parameter"),
 )
 @needs("read", instead=_NO_TOPIC)
-async def list_refusals(
-    source: Source,
-    request: Request,
-    response: Response,
-    context: In,
-    cursor: Annotated[str | None, Query(max_length=400)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
-) -> RefusalPage:
+async def list_refusals(source: Source, context: In, paging: Paged) -> RefusalPage:
     """Oldest first, without their values; `next_cursor` leads to the next page."""
-    return await list_all_refusals(request, response, context, cursor, limit, source)
+    rows = await context.database.fetch("source.refusals", source, *paging.after(0), paging.limit + 1)
+    return _refusals(rows, paging)
 
 
 @router.get(
@@ -135,19 +130,21 @@ async def list_all_refusals(
     response: Response,
     context: In,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
+    limit: Limit = PAGE_DEFAULT,
     source: Annotated[
         str | None, Query(max_length=255, pattern=r"^[^\x00]*$", description="Only of this Kafka topic or queue.")
     ] = None,
 ) -> RefusalPage:
     """Records of Kafka, and messages of AMQP whose queue can have no queue for them. Oldest first, without values."""
-    after, database = read_cursor(cursor, [int]) or [0], context.database
-    if source is None:
-        rows = await database.fetch("source.all_refusals", after[0], limit + 1)
-    else:
-        rows = await database.fetch("source.refusals", source, after[0], limit + 1)
-    next_cursor = link_next(request, response, [rows[limit - 1]["id"]] if len(rows) > limit else None)
-    return RefusalPage.model_validate({"items": [_refusal(row) for row in rows[:limit]], "next_cursor": next_cursor})
+    paging = Paging(request, response, cursor, limit)
+    if source is not None:
+        return await list_refusals(source, context, paging)
+    return _refusals(await context.database.fetch("source.all_refusals", *paging.after(0), limit + 1), paging)
+
+
+def _refusals(rows: Sequence[Row], paging: Paging) -> RefusalPage:
+    items = [_refusal(row) for row in rows[: paging.limit]]
+    return RefusalPage.model_validate({"items": items, "next_cursor": paging.next_of(rows, "id")})
 
 
 @router.get(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.event_search import Since, Until, id_range
 from app.web.api.route.condition import BlockedBy, ConditionReason, NextAttemptAt
 from app.web.api.route.context import Context, In
 from app.web.api.route.known_subscription import find
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, reached_page, read_cursor
+from app.web.api.route.paging import Paged, Paging
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.problem import Problem
@@ -90,8 +90,8 @@ _NEVER_US: Final = 10**16  # in the year 2286, which stands for infinity
 @needs("read", reach="route")
 async def list_undelivered(
     request: Request,
-    response: Response,
     context: In,
+    paging: Paged,
     subscription_id: Annotated[str | None, Query(max_length=60)] = None,
     outcome: Annotated[
         Literal["waiting", "dead"] | None,
@@ -99,8 +99,6 @@ async def list_undelivered(
     ] = None,
     since: Since = None,
     until: Until = None,
-    cursor: Annotated[str | None, Query(max_length=400)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> UndeliveredPage:
     """If an accepted event is not in this list, each subscription that wanted it has answered with 2xx, or has ended.
     `since` and `until` refer to the event.
@@ -118,19 +116,18 @@ async def list_undelivered(
                 rows += await _read(context, place, subscription, most + 1 - len(rows), span)
         return rows[:most], rows[most - 1]["place"] if len(rows) > most else None
 
-    rows, last = await reached_page(
-        request, limit, _begin(cursor), read, lambda row: row["topic"] if chosen is None else chosen["topic"], _place
+    rows, next_cursor = await paging.reached(
+        _begin(paging), read, lambda row: row["topic"] if chosen is None else chosen["topic"], _place
     )
-    next_cursor = link_next(request, response, last)
     return UndeliveredPage.model_validate({"items": [row["item"] for row in rows], "next_cursor": next_cursor})
 
 
-def _begin(cursor: str | None) -> Place:
+def _begin(paging: Paging) -> Place:
     """Return the place behind which the page begins."""
-    part, due_us, event, subscription = read_cursor(cursor, [str, int, int, int]) or ("queued", 0, 0, 0)
-    if part not in _PARTS or int(due_us) > _NEVER_US:
+    part, due_us, event, subscription = paging.after("queued", 0, 0, 0)
+    if part not in _PARTS or due_us > _NEVER_US:
         raise Problem("invalid-cursor")
-    return str(part), int(due_us), int(event), int(subscription)
+    return part, due_us, event, subscription
 
 
 def _from(place: Place) -> list[Place]:

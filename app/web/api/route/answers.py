@@ -19,12 +19,12 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from fastapi import Request, Response
+from fastapi import Response
 from pydantic_core import to_json
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
-from app.web.api.route.paging import next_page
+from app.web.api.route.paging import Paging, next_page
 from db.pool import Row
 
 __all__ = ["ANSWERS_BYTES_MAX", "ANSWER_BYTES_MAX", "Answers", "Json", "Share", "json_of", "row_bytes"]
@@ -103,13 +103,13 @@ class Share:
         return self._answer([*items, lambda: end], sum(map(size, found)))
 
     async def page_of(
-        self, request: Request, rows: Sequence[Row], limit: int, key: Callable[[Row], Sequence[str | int]],
+        self, paging: Paging, rows: Sequence[Row], key: Callable[[Row], Sequence[str | int]],
         shape: Callable[[Row], Mapping[str, Any]], may_see: Callable[[Row], bool] = lambda _: True,
     ) -> Response:  # fmt: skip
         """Return the rows that fit and may be seen, with a link to the next page if ``rows`` has more than fit."""
-        fitting = [row for row in rows[:limit] if row["fits"]]
+        fitting = [row for row in rows[: paging.limit] if row["fits"]]
         is_last = len(rows) == len(fitting)
-        cursor, link = (None, None) if is_last else next_page(request, key(fitting[-1]))
+        cursor, link = (None, None) if is_last else next_page(paging.request, key(fitting[-1]))
         seen = [row for row in fitting if may_see(row)]
         answer = await self.list_of(seen, shape, row_bytes, {"next_cursor": cursor})
         if link is not None:

@@ -6,20 +6,23 @@ import base64
 import binascii
 import json
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import Request, Response
+from fastapi import Depends, Query, Request, Response
 
 from app.web.problem import Problem
 from app.web.scopes import grant_in
 from db.pool import Row
 
-__all__ = ["PAGE_DEFAULT", "PAGE_MAX", "link_next", "next_page", "reached_page", "read_cursor"]
+__all__ = ["PAGE_MAX", "Paged", "PagedByName", "Paging", "next_page", "reached_page", "read_cursor"]
 
 PAGE_DEFAULT = 50
 PAGE_MAX = 500
 _EXAMINED_MAX = 2_000
 Key = Sequence[str | int]
+Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 
 
 def read_cursor(cursor: str | None, types: Sequence[type]) -> list[str | int] | None:
@@ -40,12 +43,61 @@ def read_cursor(cursor: str | None, types: Sequence[type]) -> list[str | int] | 
     return values
 
 
-def link_next(request: Request, response: Response, key: Sequence[str | int] | None) -> str | None:
-    """Add ``Link: <...>; rel="next"`` when there is more; return the cursor."""
-    if key is None:
-        return None
-    cursor, response.headers["Link"] = next_page(request, key)
-    return cursor
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """The page that a request asks for: the cursor where it begins, and the largest number of its items."""
+
+    request: Request
+    response: Response
+    cursor: str | None
+    limit: int
+
+    def after(self, *begin: str | int) -> list[Any]:
+        """Return the key after which the page begins; ``begin`` without a cursor, which has values of its types."""
+        return read_cursor(self.cursor, [type(value) for value in begin]) or list(begin)
+
+    def next_after(self, key: Key | None) -> str | None:
+        """Add ``Link: <...>; rel="next"`` when there is more; return the cursor."""
+        if key is None:
+            return None
+        cursor, self.response.headers["Link"] = next_page(self.request, key)
+        return cursor
+
+    def next_of(self, rows: Sequence[Row], column: str) -> str | None:
+        """Return as :meth:`next_after` where there are more rows than items; ``column`` is their key."""
+        return self.next_after([rows[self.limit - 1][column]] if len(rows) > self.limit else None)
+
+    async def reached(
+        self, begin: Key, read: Callable[[Key, int], Awaitable[tuple[Sequence[Row], Key | None]]],
+        pattern_of: Callable[[Row], str | None], key_of: Callable[[Row], Key],
+    ) -> tuple[Sequence[Row], str | None]:  # fmt: skip
+        """Return the rows of :func:`reached_page`, and the cursor of the next page."""
+        rows, last = await reached_page(self.request, self.limit, begin, read, pattern_of, key_of)
+        return rows, self.next_after(last)
+
+    def page(self, rows: Sequence[Row], column: str) -> dict[str, Any]:
+        """Return the page of these rows as they are."""
+        next_cursor = self.next_of(rows, column)
+        return {"items": [dict(row) for row in rows[: self.limit]], "next_cursor": next_cursor}
+
+
+async def _paging(
+    request: Request, response: Response, cursor: Annotated[str | None, Query(max_length=400)] = None,
+    limit: Limit = PAGE_DEFAULT,
+) -> Paging:  # fmt: skip
+    return Paging(request, response, cursor, limit)
+
+
+async def _paging_by_name(
+    request: Request, response: Response, cursor: Annotated[str | None, Query(max_length=600)] = None,
+    limit: Limit = PAGE_DEFAULT,
+) -> Paging:  # fmt: skip
+    return Paging(request, response, cursor, limit)
+
+
+Paged = Annotated[Paging, Depends(_paging)]
+PagedByName = Annotated[Paging, Depends(_paging_by_name)]
+"""The cursor of a page by name may be longer."""
 
 
 async def reached_page(

@@ -43,7 +43,7 @@ class StrictRoute(JsonRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the framework's handler with our strict reading of the body."""
         handle = super().get_route_handler()
-        known = [field.alias for field in self.dependant.query_params]
+        known = [field.alias for one in (self.dependant, *self.dependant.dependencies) for field in one.query_params]
         if self.body_field is not None:
             self._remarks = remarks_of(self.body_field.field_info.annotation)
         is_strict = bool(known) or not _READS.issuperset(self.methods or ())

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.context import Context, In
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.paging import PagedByName
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.authentication import require_topic
@@ -114,18 +114,10 @@ async def register(body: ForeignTopicIn, context: In) -> ForeignTopicOut:
 
 @router.get("/foreign-topics", summary="List topics of other publishers", responses=refusals("invalid-cursor"))
 @needs("read", instead="Topics of other publishers are URLs, and belong to no key's topics.")
-async def list_foreign_topics(
-    request: Request,
-    response: Response,
-    context: In,
-    cursor: Annotated[str | None, Query(max_length=600)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
-) -> ForeignTopicPage:
+async def list_foreign_topics(context: In, paging: PagedByName) -> ForeignTopicPage:
     """Shows pings, the result of the last fetch and the time of the next."""
-    after = read_cursor(cursor, [str]) or [""]
-    rows = await context.database.fetch("foreign.list", "default", after[0], limit + 1)
-    next_cursor = link_next(request, response, [rows[limit - 1]["topic"]] if len(rows) > limit else None)
-    return ForeignTopicPage.model_validate({"items": [dict(row) for row in rows[:limit]], "next_cursor": next_cursor})
+    rows = await context.database.fetch("foreign.list", "default", *paging.after(""), paging.limit + 1)
+    return ForeignTopicPage.model_validate(paging.page(rows, "topic"))
 
 
 def foreign(url: str, context: Context) -> str:

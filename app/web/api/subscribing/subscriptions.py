@@ -12,7 +12,7 @@ from app.verdict.counts import EXACT_MAX
 from app.web.api.route.audited import audited
 from app.web.api.route.context import Context, In
 from app.web.api.route.known_subscription import find, is_reached, no_such_subscription
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, read_cursor
+from app.web.api.route.paging import Paged
 from app.web.api.route.precondition import IfMatch, etag, version_meant
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
@@ -185,6 +185,7 @@ async def create(request: Request, body: SubscriptionIn, response: Response, con
 async def list_subscriptions(
     request: Request,
     context: In,
+    paging: Paged,
     topic: Annotated[str | None, Query(max_length=249, description="Exactly this topic or pattern.")] = None,
     state: Annotated[Literal["active", "disabled", "gone", "expired", "denied"] | None, Query()] = None,
     health: Annotated[Health | None, Query(description="Its `health` now. A page may have fewer items then.")] = None,
@@ -194,21 +195,18 @@ async def list_subscriptions(
         Query(max_length=20, description="`owner:team-orders`: this name and value; may be repeated."),
     ] = None,
     host: Annotated[str | None, Query(max_length=260, description="The host of its callback, without port.")] = None,
-    cursor: Annotated[str | None, Query(max_length=400)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> Response:
     """Oldest first; `Link: rel="next"` and `next_cursor` lead to the next page.
 
     A key for some topics gets the subscriptions to these. A page may then hold fewer items, or none.
     """
-    after = read_cursor(cursor, [int]) or [0]
     for parameter, text in (("topic", topic), ("name", name), ("metadata", "".join(metadata or ())), ("host", host)):
         if text is not None and "\x00" in text:
             raise Problem("invalid-parameter", f"{parameter} holds a NUL character", parameter=parameter)
     wanted = json.dumps(dict(pair.split(":", 1) for pair in metadata)) if metadata else None
     if topic is not None:
         require_topic(request, topic)
-    asked = ("subscription.list", "default", after[0], topic, state, limit + 1)
+    asked = ("subscription.list", "default", *paging.after(0), topic, state, paging.limit + 1)
     spellings = host_spellings(host) if host else []
     one, several = (spellings[0], None) if len(spellings) == 1 else (None, spellings or None)
     fetch = context.database.fetch_filtered if host else context.database.fetch
@@ -219,9 +217,8 @@ async def list_subscriptions(
     async with context.answers.share() as share:
         rows = await share.fetch(lambda room: fetch(*asked, room, name, wanted, one, several))
         return await share.page_of(
-            request, rows, limit, lambda row: [row["id"]],
-            lambda row: SubscriptionOut.model_validate(_out(row)).model_dump(by_alias=True),
-            may_see,
+            paging, rows, lambda row: [row["id"]],
+            lambda row: SubscriptionOut.model_validate(_out(row)).model_dump(by_alias=True), may_see,
         )  # fmt: skip
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.context import Context, In
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.paging import PagedByName
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.subscribing.foreign_topics import SINKS_MEANING, TopicSink, foreign
@@ -112,18 +112,10 @@ async def subscribe(body: UpstreamIn, context: In) -> UpstreamIn:
 
 @router.get("", summary="List topics that other hubs deliver here", responses=refusals("invalid-cursor"))
 @needs("read", instead="Topics of other hubs are URLs, and belong to no key's topics.")
-async def list_upstreams(
-    request: Request,
-    response: Response,
-    context: In,
-    cursor: Annotated[str | None, Query(max_length=600)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
-) -> UpstreamPage:
+async def list_upstreams(context: In, paging: PagedByName) -> UpstreamPage:
     """Shows the state, the hub and the lease of each topic."""
-    after = read_cursor(cursor, [str]) or [""]
-    rows = await context.database.fetch("upstream.list", "default", after[0], limit + 1)
-    next_cursor = link_next(request, response, [rows[limit - 1]["topic"]] if len(rows) > limit else None)
-    return UpstreamPage.model_validate({"items": [dict(row) for row in rows[:limit]], "next_cursor": next_cursor})
+    rows = await context.database.fetch("upstream.list", "default", *paging.after(""), paging.limit + 1)
+    return UpstreamPage.model_validate(paging.page(rows, "topic"))
 
 
 @router.delete(

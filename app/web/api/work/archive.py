@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.events import payload_out
 from app.web.api.route.context import In
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, read_cursor
+from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.work.queue_refusal import queue_name
@@ -64,20 +64,14 @@ class ArchivedPage(BaseModel):
 @router.get("/{queue}/archive", summary="List accepted messages of a queue that keeps history",
             response_model=ArchivedPage)  # fmt: skip
 @needs("read", reach="queue")
-async def list_archive(
-    request: Request,
-    queue: Queue,
-    context: In,
-    cursor: Annotated[str | None, Query(max_length=400)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
-) -> Response:
+async def list_archive(request: Request, queue: Queue, context: In, paging: Paged) -> Response:
     """Latest first. The archive outlives its queue by the queue's `retention_days`."""
-    before = read_cursor(cursor, [int, int]) or [_LATEST, 2**63 - 1]
-    at = _EPOCH + min(int(before[0]), _LATEST) * _MICROSECOND
-    asked, shown = ("message.archived", queue_name(queue), at, before[1], limit + 1), shows_payloads(request)
+    microseconds, number = paging.after(_LATEST, 2**63 - 1)
+    at = _EPOCH + min(microseconds, _LATEST) * _MICROSECOND
+    asked, shown = ("message.archived", queue_name(queue), at, number, paging.limit + 1), shows_payloads(request)
     async with context.answers.share() as share:
         rows = await share.fetch(lambda room: context.database.fetch(*asked, room))
-        return await share.page_of(request, rows, limit, _key, lambda row: _archived_out(row, shown=shown))
+        return await share.page_of(paging, rows, _key, lambda row: _archived_out(row, shown=shown))
 
 
 def _key(row: Row) -> list[str | int]:

@@ -9,14 +9,14 @@ import json
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from app.web.api.route.actor import Reason, Reasoned
 from app.web.api.route.context import Context, In
 from app.web.api.route.database_refusal import job_refusals
 from app.web.api.route.effect import tell_without_effect
-from app.web.api.route.paging import read_cursor
+from app.web.api.route.paging import Paging
 from app.web.api.route.refusals import BODY, refusals
 from app.web.api.route.strict_route import NO_NUL, StrictRoute
 from app.web.api.work.former_name import answer_below
@@ -34,8 +34,6 @@ __all__ = ["router"]
 router = APIRouter(
     tags=["jobs"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy", "invalid-parameter")
 )
-Cursor = Annotated[str | None, Query(max_length=600)]
-Limit = Annotated[int, Query(ge=1, le=1000)]
 _Event = Literal["scheduled", "available", "assigned", "running", "review", "retryable", "completed", "cancelled",
                  "discarded", "progress", "due"]  # fmt: skip
 _NEEDED = frozenset(
@@ -193,16 +191,26 @@ class StatisticsOut(BaseModel):
     ended: list[EndedOut]
 
 
+async def _paging(
+    request: Request, response: Response, cursor: Annotated[str | None, Query(max_length=600)] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
+) -> Paging:  # fmt: skip
+    return Paging(request, response, cursor, limit)
+
+
+Paged = Annotated[Paging, Depends(_paging)]
+
+
 @router.get("/job-kinds", summary="List the settings of kinds of jobs", response_model=JobKindList,
             responses=refusals("invalid-cursor"))  # fmt: skip
 @needs("read", reach="route")
-async def list_kinds(request: Request, context: In, cursor: Cursor = None, limit: Limit = 1000) -> Response:
+async def list_kinds(request: Request, context: In, paging: Paged) -> Response:
     """The kind `*` holds the settings for all kinds."""
-    [after] = read_cursor(cursor, [str]) or [""]
+    [after] = paging.after("")
     async with context.answers.share() as share:
-        rows = await share.fetch(lambda room: context.database.fetch("job.kinds", after, limit + 1, room))
+        rows = await share.fetch(lambda room: context.database.fetch("job.kinds", after, paging.limit + 1, room))
         return await share.page_of(
-            request, rows, limit, lambda row: [row["kind"]],
+            paging, rows, lambda row: [row["kind"]],
             lambda row: JobKindOut.model_validate(_kind_out(row)).model_dump(),
             lambda row: row["kind"] == "*" or may_reach_kind(request, row["kind"]),
         )  # fmt: skip
@@ -256,14 +264,14 @@ async def _pause(
     "/job-schedules", summary="List schedules", response_model=ScheduleList, responses=refusals("invalid-cursor")
 )
 @needs("read", reach="route")
-async def list_schedules(request: Request, context: In, cursor: Cursor = None, limit: Limit = 1000) -> Response:
+async def list_schedules(request: Request, context: In, paging: Paged) -> Response:
     """The schedules are sorted by name. `args` is null for a key without the scope `payloads`."""
-    [after] = read_cursor(cursor, [str]) or [""]
+    [after] = paging.after("")
     shown = shows_payloads(request)
     async with context.answers.share() as share:
-        rows = await share.fetch(lambda room: context.database.fetch("job.schedules", after, limit + 1, room))
+        rows = await share.fetch(lambda room: context.database.fetch("job.schedules", after, paging.limit + 1, room))
         return await share.page_of(
-            request, rows, limit, lambda row: [row["name"]], lambda row: _listed_schedule(row, shown=shown),
+            paging, rows, lambda row: [row["name"]], lambda row: _listed_schedule(row, shown=shown),
             lambda row: may_reach_kind(request, row["kind"]),
         )  # fmt: skip
 

@@ -13,7 +13,7 @@ from app.web.api.route.context import In
 from app.web.api.route.database_refusal import job_refusals
 from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.long_poll import long_poll
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, read_cursor
+from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import BODY, refusals
 from app.web.api.route.strict_route import NO_NUL, StrictRoute
 from app.web.api.work.job_contract import (
@@ -78,23 +78,21 @@ async def enqueue(request: Request, response: Response, body: JobIn, context: In
 async def list_jobs(
     request: Request,
     context: In,
+    paging: Paged,
     state: Annotated[JobState | None, Query()] = None,
     kind: Annotated[str | None, Query(max_length=200, pattern=NO_NUL)] = None,
     assignee: Annotated[str | None, Query(max_length=200, pattern=NO_NUL, description="`me`: the caller.")] = None,
     pool: Annotated[bool | None, Query(description="Only jobs that wait for a person to take them.")] = None,
     uniq: Annotated[str | None, Query(max_length=1024, pattern=NO_NUL)] = None,
-    cursor: Annotated[str | None, Query(max_length=400)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> Response:
     """Live and ended jobs, newest first. A page ends before its limit if its contents are large."""
-    before = read_cursor(cursor, [int]) or [_LARGEST]
     person = person_of(request) if assignee == "me" else assignee
-    asked = ("job.list", before[0], state, kind, person, pool or None, None, uniq, limit + 1)
+    asked = ("job.list", *paging.after(_LARGEST), state, kind, person, pool or None, None, uniq, paging.limit + 1)
     shown = shows_payloads(request)
     async with context.answers.share() as share:
         rows = await share.fetch(lambda room: context.database.fetch_filtered(*asked, room))
         return await share.page_of(
-            request, rows, limit, lambda row: [row["seq"]], lambda row: job_out(row, shown=shown),
+            paging, rows, lambda row: [row["seq"]], lambda row: job_out(row, shown=shown),
             lambda row: may_reach_kind(request, row["kind"]),
         )  # fmt: skip
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.web.api.events.events import payload_out
 from app.web.api.route.context import Context, In
 from app.web.api.route.long_poll import long_poll
-from app.web.api.route.paging import read_cursor
+from app.web.api.route.paging import PAGE_DEFAULT, Limit, Paging
 from app.web.api.route.refusals import BODY, refusals
 from app.web.api.route.remark import REMARK_RULE, Remark
 from app.web.api.route.strict_route import StrictRoute
@@ -229,19 +229,21 @@ async def submit(
 @needs("read", reach="queue")
 async def browse(
     request: Request,
+    response: Response,
     queue: Queue,
     context: In,
-    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    limit: Limit = PAGE_DEFAULT,
     after: Annotated[str | None, Query(pattern=r"^msg_[0-9]{1,18}$", description="A message's id.")] = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
 ) -> Response:
     """Oldest first. Browsing changes nothing. Payloads are null for a key without the scope `payloads`."""
-    [start] = read_cursor(cursor, [int]) or [int(after.removeprefix("msg_")) if after else 0]
+    paging = Paging(request, response, cursor, limit)
+    [start] = paging.after(int(after.removeprefix("msg_")) if after else 0)
     name, shown = queue_name(queue), shows_payloads(request)
     async with context.answers.share() as share:
-        rows = await share.fetch(lambda room: context.jobs.queues.browse(name, limit + 1, int(start), room))
+        rows = await share.fetch(lambda room: context.jobs.queues.browse(name, limit + 1, start, room))
         return await share.page_of(
-            request, rows, limit, lambda row: [row["id"]], lambda row: _message_out(Message.of(row), shown=shown)
+            paging, rows, lambda row: [row["id"]], lambda row: _message_out(Message.of(row), shown=shown)
         )
 
 

@@ -6,7 +6,7 @@ import secrets
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.types import Scope
 
@@ -15,7 +15,7 @@ from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.context import Context, In
 from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.moment import ZonedMoment
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.paging import Paged, PagedByName
 from app.web.api.route.refusals import BODY, refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.work.queue_refusal import queue_name, refused_as_problems
@@ -185,19 +185,12 @@ def _removal(scope: Scope) -> Need:
 
 @router.get("", summary="List queues", responses=refusals("invalid-cursor"))
 @needs("read", reach="route")
-async def list_queues(
-    request: Request,
-    response: Response,
-    context: In,
-    cursor: Annotated[str | None, Query(max_length=600)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
-) -> QueuePage:
+async def list_queues(request: Request, context: In, paging: PagedByName) -> QueuePage:
     """By name, with counts. A queue that an SQL transaction has just created appears within a minute."""
-    after = read_cursor(cursor, [str]) or [""]
-    rows = await context.database.fetch("queue.list", after[0], limit + 1)
-    next_cursor = link_next(request, response, [rows[limit - 1]["name"]] if len(rows) > limit else None)
-    mine = [row for row in rows[:limit] if may_reach_queue(request, row["name"])]
-    return QueuePage.model_validate({"items": await _queues_out(mine, context), "next_cursor": next_cursor})
+    rows = await context.database.fetch("queue.list", *paging.after(""), paging.limit + 1)
+    mine = [row for row in rows[: paging.limit] if may_reach_queue(request, row["name"])]
+    items, next_cursor = await _queues_out(mine, context), paging.next_of(rows, "name")
+    return QueuePage.model_validate({"items": items, "next_cursor": next_cursor})
 
 
 @router.post("", status_code=201, summary="Create a temporary queue", responses=refusals(*BODY, "too-many-queues"))
@@ -277,21 +270,13 @@ async def resume(request: Request, response: Response, queue: Queue, body: Reaso
 @router.get("/{queue}/dead", summary="List dead letters of a queue", response_model=DeadMessagePage,
             responses=refusals("invalid-cursor"))  # fmt: skip
 @needs("read", reach="queue")
-async def list_dead(
-    request: Request,
-    queue: Queue,
-    context: In,
-    cursor: Annotated[str | None, Query(max_length=400)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
-) -> Response:
+async def list_dead(request: Request, queue: Queue, context: In, paging: Paged) -> Response:
     """Payloads are null for a key without the scope `payloads`."""
-    [after] = read_cursor(cursor, [int]) or [0]
+    [after] = paging.after(0)
     name, shown = queue_name(queue), shows_payloads(request)
     async with context.answers.share() as share:
-        rows = await share.fetch(lambda room: context.jobs.queues.dead(name, limit + 1, int(after), room))
-        return await share.page_of(
-            request, rows, limit, lambda row: [row["id"]], lambda row: _dead_out(row, shown=shown)
-        )
+        rows = await share.fetch(lambda room: context.jobs.queues.dead(name, paging.limit + 1, after, room))
+        return await share.page_of(paging, rows, lambda row: [row["id"]], lambda row: _dead_out(row, shown=shown))
 
 
 @router.post("/{queue}/dead/redrive", summary="Return dead letters to their queue",

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.web.api.route.actor import actor_of
 from app.web.api.route.context import Context, In
 from app.web.api.route.effect import tell_without_effect
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.route.user_content import UserContent
@@ -122,20 +122,16 @@ Prefer = Annotated[
 @needs("read", reach="route")
 async def list_requests(
     request: Request,
-    response: Response,
     context: In,
+    paging: Paged,
     service: Annotated[str | None, Query(max_length=200, description="Only requests to this service.")] = None,
     state: Annotated[State | None, Query()] = None,
-    cursor: Annotated[str | None, Query(max_length=400)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> RequestPage:
     """Newest first, without contents. A key for some services sees only their requests."""
-    before = read_cursor(cursor, [int]) or [_LAST]
     named = service_name(service) if service is not None else None
-    rows = await context.database.fetch_filtered("request.list", before[0], named, state, limit + 1)
-    next_cursor = link_next(request, response, [rows[limit - 1]["number"]] if len(rows) > limit else None)
-    mine = [_listed(row) for row in rows[:limit] if may_reach_service(request, row["service"])]
-    return RequestPage.model_validate({"items": mine, "next_cursor": next_cursor})
+    rows = await context.database.fetch_filtered("request.list", *paging.after(_LAST), named, state, paging.limit + 1)
+    mine = [_listed(row) for row in rows[: paging.limit] if may_reach_service(request, row["service"])]
+    return RequestPage.model_validate({"items": mine, "next_cursor": paging.next_of(rows, "number")})
 
 
 @router.get(

@@ -6,7 +6,7 @@ import time
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Header, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.events import payload_out
@@ -14,7 +14,7 @@ from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.context import Context, In
 from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.long_poll import long_poll
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.paging import PagedByName
 from app.web.api.route.refusals import BODY, refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.work.prefer import preference_of
@@ -143,19 +143,12 @@ class HeldRequestList(BaseModel):
 
 @router.get("", summary="List services", responses=refusals("invalid-cursor"))
 @needs("call", "read", reach="route")
-async def list_services(
-    request: Request,
-    response: Response,
-    context: In,
-    cursor: Annotated[str | None, Query(max_length=600)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
-) -> ServicePage:
+async def list_services(request: Request, context: In, paging: PagedByName) -> ServicePage:
     """By name, with counts. A service that an SQL transaction has just called appears within a minute."""
-    after = read_cursor(cursor, [str]) or [""]
-    rows = await context.database.fetch("service.list", after[0], limit + 1)
-    next_cursor = link_next(request, response, [rows[limit - 1]["name"]] if len(rows) > limit else None)
-    mine = [row for row in rows[:limit] if may_reach_service(request, row["name"])]
-    return ServicePage.model_validate({"items": await _services_out(mine, context), "next_cursor": next_cursor})
+    rows = await context.database.fetch("service.list", *paging.after(""), paging.limit + 1)
+    mine = [row for row in rows[: paging.limit] if may_reach_service(request, row["name"])]
+    items, next_cursor = await _services_out(mine, context), paging.next_of(rows, "name")
+    return ServicePage.model_validate({"items": items, "next_cursor": next_cursor})
 
 
 @router.get("/{name}", summary="A service", responses=refusals("unknown-service"))

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.answers import row_bytes
 from app.web.api.route.context import Context, In
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, read_cursor
+from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import BODY, refusals
 from app.web.api.route.strict_route import NO_NUL, StrictRoute
 from app.web.api.work.former_name import answer_below
@@ -183,18 +183,16 @@ class KindList(BaseModel):
 async def list_tasks(
     request: Request,
     context: In,
+    paging: Paged,
     kind: Kind = None,
     state: Annotated[Literal["waiting", "delayed", "started"] | None, Query()] = None,
-    cursor: Annotated[str | None, Query(max_length=400)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> Response:
     """Newest first. A page ends before its limit if its descriptions are large."""
-    before = read_cursor(cursor, [int]) or [_LARGEST]
-    asked, shown = ("task.list", before[0], kind, state, limit + 1), shows_payloads(request)
+    asked, shown = ("task.list", *paging.after(_LARGEST), kind, state, paging.limit + 1), shows_payloads(request)
     async with context.answers.share() as share:
         rows = await share.fetch(lambda room: context.database.fetch_filtered(*asked, room))
         return await share.page_of(
-            request, rows, limit, lambda row: [row["seq"]], lambda row: _task_out(row, shown=shown),
+            paging, rows, lambda row: [row["seq"]], lambda row: _task_out(row, shown=shown),
             lambda row: may_reach_kind(request, row["kind"]),
         )  # fmt: skip
 
@@ -211,20 +209,13 @@ async def counts(request: Request, context: In) -> TaskCounts:
 
 @router.get("/dead", summary="List dead tasks", response_model=DeadTaskPage, responses=refusals("invalid-cursor"))
 @needs("read", reach="route")
-async def list_dead(
-    request: Request,
-    context: In,
-    kind: Kind = None,
-    cursor: Annotated[str | None, Query(max_length=400)] = None,
-    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
-) -> Response:
+async def list_dead(request: Request, context: In, paging: Paged, kind: Kind = None) -> Response:
     """Oldest first. A page ends before its limit if its descriptions are large."""
-    after = read_cursor(cursor, [int]) or [0]
-    asked, shown = ("task.dead", after[0], kind, limit + 1), shows_payloads(request)
+    asked, shown = ("task.dead", *paging.after(0), kind, paging.limit + 1), shows_payloads(request)
     async with context.answers.share() as share:
         rows = await share.fetch(lambda room: context.database.fetch_filtered(*asked, room))
         return await share.page_of(
-            request, rows, limit, lambda row: [row["number"]], lambda row: _dead_out(row, shown=shown),
+            paging, rows, lambda row: [row["number"]], lambda row: _dead_out(row, shown=shown),
             lambda row: may_reach_kind(request, row["kind"]),
         )  # fmt: skip
 

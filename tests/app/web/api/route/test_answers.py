@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.web.api.route.answers import ANSWER_BYTES_MAX, Answers, Json, Share, json_of
+from app.web.api.route.paging import Paging
 
 _MIB = 1024 * 1024
 _DEADLINE_SECONDS = 60
@@ -129,8 +130,9 @@ async def test_a_page_that_is_cut_says_so_by_its_link() -> None:
     """GS-03: the next page begins behind the last item that fitted, also if nobody may see it."""
     request = Request({"type": "http", "path": "/jobs", "query_string": b"limit=5", "headers": []})
     rows = [{"n": n, "fits": n < 3} for n in range(6)]
+    paging = Paging(request, Response(), None, 5)
     answer = await Share(Answers()).page_of(
-        request, rows, 5, lambda row: [row["n"]], lambda row: {"n": row["n"]}, lambda row: row["n"] != 2
+        paging, rows, lambda row: [row["n"]], lambda row: {"n": row["n"]}, lambda row: row["n"] != 2
     )
 
     assert answer.headers["link"] == '</jobs?limit=5&cursor=WzJd>; rel="next"'
