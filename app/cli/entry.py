@@ -19,11 +19,12 @@ from app.cli.failure import CommandFailed
 if TYPE_CHECKING:
     from app.settings.settings import Settings
 
-__all__ = ["Config", "Json", "Url", "parsed", "run", "say", "settings_from", "tell", "tune_gc"]
+__all__ = ["Config", "Deadline", "Json", "Url", "Why", "parsed", "run", "say", "settings_from", "tell", "tune_gc"]
 
 Config = Annotated[
     Path | None, typer.Option("--config", help="TOML file of settings (default: hookwire.toml if it exists).")
 ]
+Deadline = Annotated[float, typer.Option("--timeout", min=0.1, max=3600, help="Time limit of the command in seconds.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Url = Annotated[
     str | None,
@@ -31,6 +32,7 @@ Url = Annotated[
         "--url", envvar="HOOKWIRE_URL", help="The hub (default: HOOKWIRE_PUBLIC_URL, else http://HOOKWIRE_LISTEN)."
     ),
 ]
+Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
 
 
 def settings_from(config: Path | None) -> Settings:

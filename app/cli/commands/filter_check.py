@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.entry import Config, Json, Url, parsed, run
+from app.cli.entry import Config, Deadline, Json, Url, parsed, run
 from app.cli.listing import print_done
 
 __all__ = ["test_filter"]
@@ -16,7 +16,6 @@ Data = Annotated[str | None, typer.Argument(help="Data of the event, JSON.")]
 Event = Annotated[str | None, typer.Option("--event-id", help="The id of a stored event, instead of DATA.")]
 Topic = Annotated[str, typer.Option("--topic", help="The sample's topic.")]
 Key = Annotated[str | None, typer.Option("--key", help="The sample's ordering key.")]
-Deadline = Annotated[float, typer.Option("--timeout", min=0.1, max=3600, help="Time limit of the command in seconds.")]
 
 
 def test_filter(

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.data import line, segment
-from app.cli.entry import Config, Json, Url, parsed, run, say
+from app.cli.entry import Config, Json, Url, Why, parsed, run, say
 from app.cli.failure import CommandFailed
 from app.cli.lines.stats import Since, print_stats, work_lines
 from app.cli.listing import listed, print_done, print_listed, print_one
@@ -32,7 +32,6 @@ OfState = Annotated[str | None, typer.Option("--state", help="Only jobs in this 
 Of = Annotated[str | None, typer.Option("--assignee", help="Only jobs that are assigned to this person; me: to you.")]
 Pool = Annotated[bool, typer.Option("--pool", help="Only jobs that wait for a person to take them.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of jobs to list.")]
-Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
 Uniq = Annotated[
     str | None, typer.Option("--uniq", help="Unique among live jobs of the kind; - derives it from the arguments.")
 ]

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.data import has_waiting_input, is_file, line, read_data, segment
-from app.cli.entry import Config, Json, Url, run, say
+from app.cli.entry import Config, Deadline, Json, Url, run, say
 from app.cli.failure import CommandFailed
 
 __all__ = ["publish"]
@@ -26,7 +26,6 @@ ContentType = Annotated[
 IdempotencyKey = Annotated[
     str | None, typer.Option("--idempotency-key", help="Makes repeats safe. Default: a new key for each call.")
 ]
-Deadline = Annotated[float, typer.Option("--timeout", min=0.1, max=3600, help="Time limit of the command in seconds.")]
 
 
 def publish(

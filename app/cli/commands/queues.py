@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.data import line, read_data, segment
-from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.entry import Config, Json, Url, Why, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.lines.stats import Since, Until, print_stats, work_lines
 from app.cli.listing import print_done, print_listed, print_one
@@ -32,7 +32,6 @@ Database = Annotated[
         "--database", help="A MariaDB or MySQL with queues instead of the hub: mysql://user:password@host/db."
     ),
 ]
-Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
 _HEADS = ("Queue", "Available", "Claimed", "Delayed", "Dead", "Oldest", "State")
 
 

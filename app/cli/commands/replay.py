@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.entry import Config, Json, Url, run, say
+from app.cli.entry import Config, Json, Url, Why, run, say
 from app.cli.failure import CommandFailed
 
 __all__ = ["replay"]
@@ -34,7 +34,6 @@ Kinds = Annotated[
 Statuses = Annotated[list[int] | None, typer.Option("--status", help="Status of the last answer; may be repeated.")]
 Incident = Annotated[str | None, typer.Option("--incident", help="Only dead letters of this incident (inc_...).")]
 Rate = Annotated[int | None, typer.Option("--rate", min=1, help="Deliveries per second; default: a pace of its own.")]
-Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Count the deliveries and send none.")]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Show the progress until the replay is done.")]
 _DEADLINE_SECONDS = 60.0

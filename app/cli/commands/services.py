@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.data import segment
-from app.cli.entry import Config, Json, Url, run, say
+from app.cli.entry import Config, Json, Url, Why, run, say
 from app.cli.failure import CommandFailed
 from app.cli.lines.stats import Since, Until, print_stats, work_lines
 from app.cli.listing import print_done, print_listed, print_one
@@ -18,7 +18,6 @@ __all__ = ["services"]
 
 services = typer.Typer(help="Services: list, show, set, disable, enable.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The service.")]
-Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
 Values = Annotated[list[str], typer.Argument(help="A setting, such as tries_max=3 or without_workers=refuse.")]
 _HEADS = ("Service", "Waiting", "Leased", "Workers", "Oldest", "State")
 _SETTINGS = (

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.entry import Config, Json, Url, parsed, run
+from app.cli.entry import Config, Deadline, Json, Url, parsed, run
 from app.cli.listing import print_done
 
 __all__ = ["subscribe"]
@@ -21,7 +21,6 @@ Ordered = Annotated[bool, typer.Option("--ordered", help="Deliver each key's eve
 Filter = Annotated[
     str | None, typer.Option("--filter", help="Filter on the content of events, as JSON; see test-filter.")
 ]
-Deadline = Annotated[float, typer.Option("--timeout", min=0.1, max=3600, help="Time limit of the command in seconds.")]
 
 
 def subscribe(

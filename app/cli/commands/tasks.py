@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.data import segment
-from app.cli.entry import Config, Json, Url, parsed, run, say, settings_from
+from app.cli.entry import Config, Json, Url, Why, parsed, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.lines.stats import Since, Until, print_stats, work_lines
 from app.cli.listing import print_done, print_listed, print_one
@@ -26,7 +26,6 @@ Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number o
 Numbers = Annotated[
     list[int] | None, typer.Option("--number", help="A dead task; may be repeated. Default: the oldest 500.")
 ]
-Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
 Delay = Annotated[float, typer.Option("--delay", min=0, help="Seconds before the task can begin.")]
 Settings = Annotated[list[str], typer.Option("--set", help="A setting, such as on_crash=abandon or crash_seconds=600.")]
 _HEADS = ("Id", "Kind", "State", "Attempts", "Worker", "Last error")

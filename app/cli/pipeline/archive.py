@@ -14,7 +14,7 @@ import typer
 
 from app.cli.entry import Config, Json, say, settings_from
 from app.cli.pipeline.archive_metrics import ArchiveMetrics
-from app.cli.pipeline.lake import Conf, Lake, lake_of, session, tell, told_failures, with_conf
+from app.cli.pipeline.lake import Conf, DryRun, Lake, lake_of, session, tell, told_failures, with_conf
 from app.settings.settings import Settings
 from runtime.counted import counted
 
@@ -50,7 +50,6 @@ AcceptLoss = Annotated[
 ]
 Follow = Annotated[float | None, typer.Option("--follow", min=0.1, help="Do not end: archive again every SECONDS.")]
 Metrics = Annotated[Path | None, typer.Option("--metrics", help="Write figures for Prometheus' textfile collector.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")]
 _KEYS: Final = "HOOKWIRE_SECRET_KEYS, or else secret.keys in HOOKWIRE_DATA_DIR"
 Last = Annotated[int, typer.Option("--last", min=1, help="How many of the newest runs to list.")]
 

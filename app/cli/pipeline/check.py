@@ -11,7 +11,7 @@ import typer
 
 from app.cli.entry import Config, Json, say, settings_from
 from app.cli.failure import CommandFailed
-from app.cli.pipeline.lake import Lake, lake_of, told_failures
+from app.cli.pipeline.lake import DryRun, Lake, lake_of, told_failures
 from runtime.counted import counted, were
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["accept_commit", "accept_log", "accept_seals", "check", "convert"]
 
 Deep = Annotated[bool, typer.Option("--deep", help="Read every byte, and compare it with the hash in the log.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")]
 Quarantine = Annotated[bool, typer.Option("--quarantine", help="Move unreadable files from the table to quarantine/.")]
 Number = Annotated[int, typer.Argument(min=0, help="The number of the commit in the table's log.")]
 TableName = Annotated[str, typer.Option("--table", help="The table of the lake.")]

@@ -13,7 +13,7 @@ import typer
 
 from app.cli.entry import Config, Json, run, say, settings_from
 from app.cli.failure import CommandFailed
-from app.cli.pipeline.lake import Lake, lake_of, session, tell, told_failures
+from app.cli.pipeline.lake import DryRun, Lake, Topic, lake_of, session, tell, told_failures
 from app.cli.pipeline.marks import marked
 from app.settings.settings import Settings
 from runtime.counted import counted, were
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["erase"]
 
-Topic = Annotated[str | None, typer.Option("--topic", help="This Kafka topic only.")]
 Keys = Annotated[list[str] | None, typer.Option("--key", help="An ordering key of the subject; may be repeated.")]
 KeysFile = Annotated[Path | None, typer.Option("--keys-file", help="A file with ordering keys, one per line.")]
 Events = Annotated[list[str] | None, typer.Option("--event", help="An event (evt_...); may be repeated.")]
@@ -32,7 +31,6 @@ Subjects = Annotated[list[str] | None, typer.Option("--subject", help="A CloudEv
 Confirm = Annotated[
     bool, typer.Option("--confirm", help="Confirm in the database what the lake notes as erased; erase nothing.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")]
 _PAGE: Final = 10_000
 _CONFIRM: Final = "`hookwire pipeline erase --confirm`, with the settings of the hub's database"
 

@@ -11,7 +11,7 @@ import typer
 
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
-from app.cli.pipeline.lake import Lake, lake_of, session, told_failures
+from app.cli.pipeline.lake import Lake, Topic, lake_of, session, told_failures
 from app.settings.settings import Settings
 
 __all__ = ["anomaly", "days_of", "deadletter", "insight_of", "schema", "usage"]
@@ -20,7 +20,6 @@ Since = Annotated[
     str | None, typer.Option("--since", help="First day: 2026-01-15, or 7d for 7 days ago (default: 28d).")
 ]
 Until = Annotated[str | None, typer.Option("--until", help="Last day (default: yesterday).")]
-Topic = Annotated[str | None, typer.Option("--topic", help="This Kafka topic only.")]
 Threshold = Annotated[float, typer.Option("--threshold", min=1, help="Robust standard deviations of an anomaly.")]
 _PAGE = 500
 _LETTERS_MAX = 200_000

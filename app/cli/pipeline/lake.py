@@ -20,12 +20,14 @@ __all__ = ["STORE_SETTINGS", "Conf", "Lake", "lake_of", "session", "tell", "told
 
 STORE_SETTINGS = "see HOOKWIRE_PIPELINE_LAKE and HOOKWIRE_PIPELINE_S3_*"
 
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")]
 Lake = Annotated[
     str | None,
     typer.Option(
         "--lake", help="The lake, a folder or URI (default: HOOKWIRE_PIPELINE_LAKE, else lake/ in the data folder)."
     ),
 ]
+Topic = Annotated[str | None, typer.Option("--topic", help="This Kafka topic only.")]
 
 
 Conf = Annotated[

@@ -10,7 +10,7 @@ import typer
 
 from app.cli.entry import Config, Json, say, settings_from
 from app.cli.failure import CommandFailed
-from app.cli.pipeline.lake import Lake, lake_of, session, tell, told_failures
+from app.cli.pipeline.lake import DryRun, Lake, Topic, lake_of, session, tell, told_failures
 from app.cli.pipeline.marks import marked, note_bounds
 from runtime.counted import counted, were
 
@@ -21,12 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["compact", "retain"]
 
-Topic = Annotated[str | None, typer.Option("--topic", help="This Kafka topic only.")]
 TableName = Annotated[
     Literal["bronze", "deliveries", "metrics", "slo", "quarantined"],
     typer.Option("--table", help="Archived events, attempts, metrics, service levels, notes of quarantine."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")]
 FileSize = Annotated[int, typer.Option("--file-mb", min=1, max=4096, help="The approximate size of new files.")]
 Days = Annotated[
     int | None, typer.Option("--days", min=1, max=36_500, help="Keep this number of days; delete earlier ones.")

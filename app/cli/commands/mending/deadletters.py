@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from app.cli.data import segment
-from app.cli.entry import Config, Json, Url, run, say
+from app.cli.entry import Config, Json, Url, Why, run, say
 from app.cli.failure import CommandFailed
 from app.cli.lines.narrow import Narrow
 from app.cli.listing import print_done, print_one
@@ -31,7 +31,6 @@ Waiting = Annotated[
         metavar="HOLD_OR_DELIVERY", help="hold_3, as `list` shows it, or a delivery that waits, such as dlv_42_7."
     ),
 ]
-Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
 All = Annotated[bool, typer.Option("--all", help="Every record that waits, not only the oldest.")]
 Sink = Annotated[str | None, typer.Option("--sink", help="kafka, amqp or webhooks.")]
 Kind = Annotated[

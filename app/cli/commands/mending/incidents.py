@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from app.cli.data import segment
-from app.cli.entry import Config, Json, Url, run
+from app.cli.entry import Config, Json, Url, Why, run
 from app.cli.listing import print_done, print_listed, print_one
 from app.cli.moment import shown_moment
 from runtime.counted import counted
@@ -20,7 +20,6 @@ incidents = typer.Typer(
     no_args_is_help=True,
 )
 Id = Annotated[str, typer.Argument(metavar="INCIDENT", help="inc_3, as `list` shows it.")]
-Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
 State = Annotated[
     str | None,
     typer.Option("--state", help="open, acknowledged, resolved or ignored; without it: open and acknowledged."),

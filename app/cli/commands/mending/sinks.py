@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from app.cli.data import segment
-from app.cli.entry import Config, Json, Url, run
+from app.cli.entry import Config, Json, Url, Why, run
 from app.cli.lines.narrow import Narrow
 from app.cli.listing import print_done, print_listed, print_one
 from app.cli.moment import shown_moment
@@ -19,7 +19,6 @@ sinks = typer.Typer(
     no_args_is_help=True,
 )
 Name = Annotated[str, typer.Argument(metavar="SINK", help="kafka, amqp, webhooks or jobs.")]
-Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
 _HEADS: Final = ("Sink", "State", "Waiting", "Held", "Oldest", "Leader", "Paused")
 _NARROW: Final = Narrow(("Sink", "State", "Waiting:", "Held:"), ("Oldest:", "Leader:", "Paused"), ends=("Paused",))
 
