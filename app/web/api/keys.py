@@ -128,7 +128,8 @@ async def create(request: Request, body: KeyIn, context: In) -> KeyCreated:
 @needs("read")
 async def list_keys(context: In, paging: Paged) -> KeyPage:
     """Oldest first, including revoked and expired keys."""
-    rows = await Keys(context.database).list(*paging.after(0), paging.limit + 1)
+    [after] = paging.after(0)
+    rows = await Keys(context.database).list(after, paging.limit + 1)
     items = [key_out(row) for row in rows[: paging.limit]]
     return KeyPage.model_validate({"items": items, "next_cursor": paging.next_of(rows, "id")})
 
