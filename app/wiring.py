@@ -19,6 +19,7 @@ from app.assembly.delivery_options import worker_options
 from app.assembly.hub_options import hub_options
 from app.assembly.jobs import JobsAssembly
 from app.assembly.notifications import ProcessNotifications
+from app.assembly.outbound import guarded_client, user_agent
 from app.assembly.publishing import doors_context, publishing_apps
 from app.assembly.relays import Relaying
 from app.assembly.services import ServicesAssembly
@@ -34,7 +35,7 @@ from app.maintenance.cleanup import Cleanup
 from app.maintenance.due_poller import DuePoller
 from app.maintenance.retention import Retention, RetentionOptions
 from app.settings.address import own_url
-from app.settings.egress_policy import egress_proxy, guard_policy
+from app.settings.egress_policy import guard_policy
 from app.settings.settings import Settings
 from app.verdict.current_verdict import CurrentVerdict
 from app.verdict.presence import Presence, StateReport
@@ -50,9 +51,8 @@ from app.web.readiness import Readiness
 from app.web.server import HttpServer, ServerLimits, bind
 from db.direct import Direct, connect_direct
 from db.pool import Database
-from egress.client import Client, ClientOptions, Outbound
+from egress.client import Outbound
 from egress.guard import GuardPolicy
-from egress.resolver import ThreadResolver
 from hub.acceptance import Hub
 from hub.direct import DirectPath
 from hub.fetching import Fetching
@@ -153,7 +153,7 @@ class _Builder:
         on_event: Handler | None,
     ) -> None:
         self.public_url = settings.public_url.rstrip("/") or own_url(settings.listen, ports[0])
-        self._agent = f"hookwire/0.2 (+{self.public_url}; {storage.incarnation})"
+        self._agent = user_agent(self.public_url, storage.incarnation)
         self.sinks = configured_sinks(settings)
         self._settings = settings
         self._storage = storage
@@ -326,13 +326,7 @@ class _Builder:
 
     @cached_property
     def _outbound(self) -> Outbound:
-        options = ClientOptions(
-            user_agent=self._agent,
-            idle_per_origin_max=self._settings.delivery_slots_per_host,
-            ca_file=str(self._settings.egress_tls_ca) if self._settings.egress_tls_ca else None,
-            proxy=egress_proxy(self._settings),
-        )
-        client = Client(self._policy, ThreadResolver(), options)
+        client = guarded_client(self._settings, self._policy, self._agent)
         self._stack.push_async_callback(client.aclose)
         return client
 
