@@ -1113,6 +1113,98 @@ ALTER TABLE hookwire.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE hookwire.backfill_batches (
+    replay_id bigint NOT NULL,
+    above_id bigint NOT NULL,
+    part integer NOT NULL,
+    sent bigint[] NOT NULL,
+    erased bigint[] NOT NULL,
+    unwanted bigint[] NOT NULL,
+    refused bigint[] NOT NULL,
+    noted_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE hookwire.backfill_batches IS 'What became of the events of a backfill, batch by batch.';
+
+COMMENT ON COLUMN hookwire.backfill_batches.replay_id IS 'The backfill.';
+
+COMMENT ON COLUMN hookwire.backfill_batches.above_id IS 'Its events have higher ids: the cursor at its beginning.';
+
+COMMENT ON COLUMN hookwire.backfill_batches.part IS 'From 0; a batch that was interrupted has several.';
+
+COMMENT ON COLUMN hookwire.backfill_batches.sent IS 'Events that the receiver has taken.';
+
+COMMENT ON COLUMN hookwire.backfill_batches.erased IS 'Events that were erased, and so were not sent.';
+
+COMMENT ON COLUMN hookwire.backfill_batches.unwanted IS 'Events that the filter of the subscription does not pass.';
+
+COMMENT ON COLUMN hookwire.backfill_batches.refused IS 'Events that the receiver did not take, and that were skipped.';
+
+COMMENT ON COLUMN hookwire.backfill_batches.noted_at IS 'When it was stored.';
+
+CREATE TABLE hookwire.backfill_failures (
+    replay_id bigint NOT NULL,
+    event_id bigint NOT NULL,
+    attempts integer NOT NULL,
+    failed_at timestamp with time zone DEFAULT now() NOT NULL,
+    outcome text NOT NULL,
+    status smallint
+);
+
+COMMENT ON TABLE hookwire.backfill_failures IS 'The failed attempts of a backfill, the last one of each event.';
+
+COMMENT ON COLUMN hookwire.backfill_failures.replay_id IS 'The backfill.';
+
+COMMENT ON COLUMN hookwire.backfill_failures.attempts IS 'The number of failed attempts.';
+
+COMMENT ON COLUMN hookwire.backfill_failures.failed_at IS 'When the last one failed.';
+
+COMMENT ON COLUMN hookwire.backfill_failures.outcome IS 'The class of its answer, or why there was none.';
+
+COMMENT ON COLUMN hookwire.backfill_failures.status IS 'The status of its answer; NULL: there was none.';
+
+CREATE TABLE hookwire.backfills (
+    replay_id bigint NOT NULL,
+    lake text NOT NULL,
+    topics text[] NOT NULL,
+    kafka_topics text[] NOT NULL,
+    events bigint NOT NULL,
+    before_live boolean NOT NULL,
+    skips boolean NOT NULL,
+    attempts_max integer NOT NULL,
+    fence bigint DEFAULT 1 NOT NULL,
+    holder text NOT NULL,
+    lease_until timestamp with time zone,
+    why text,
+    CONSTRAINT backfills_attempts_max_check CHECK ((attempts_max > 0))
+);
+
+COMMENT ON TABLE hookwire.backfills IS 'Replays from a lake: what they have beside the columns of hookwire.replays.';
+
+COMMENT ON COLUMN hookwire.backfills.replay_id IS 'Its row in hookwire.replays.';
+
+COMMENT ON COLUMN hookwire.backfills.lake IS 'The URI of the lake.';
+
+COMMENT ON COLUMN hookwire.backfills.topics IS 'The topics of the range, fixed at the start.';
+
+COMMENT ON COLUMN hookwire.backfills.kafka_topics IS 'The topic in Kafka of each of them.';
+
+COMMENT ON COLUMN hookwire.backfills.events IS 'The number of events in the range at the start.';
+
+COMMENT ON COLUMN hookwire.backfills.before_live IS 'Whether live deliveries of the subscription wait meanwhile.';
+
+COMMENT ON COLUMN hookwire.backfills.skips IS 'Whether it goes on past an event that the receiver does not take.';
+
+COMMENT ON COLUMN hookwire.backfills.attempts_max IS 'The number of attempts at an event.';
+
+COMMENT ON COLUMN hookwire.backfills.fence IS 'The number of times that a process has taken it. Only the last one may write.';
+
+COMMENT ON COLUMN hookwire.backfills.holder IS 'The process that took it last.';
+
+COMMENT ON COLUMN hookwire.backfills.lease_until IS 'Until then no other process may take it; NULL: nobody holds it.';
+
+COMMENT ON COLUMN hookwire.backfills.why IS 'Why it stopped by itself; NULL: it did not.';
+
 CREATE TABLE hookwire.compat_parked (
     outbox text NOT NULL,
     key text NOT NULL,
@@ -2750,8 +2842,8 @@ CREATE TABLE hookwire.replays (
     incident_id bigint,
     incident_due_at timestamp with time zone,
     missed boolean DEFAULT false NOT NULL,
-    CONSTRAINT replays_act_check CHECK ((((source = 'events'::text) AND (act = 'send'::text)) OR ((source = 'dead_letters'::text) AND (act = ANY (ARRAY['send'::text, 'purge'::text]))) OR ((source = 'deliveries'::text) AND (act = 'give_up'::text)) OR ((source = 'jobs'::text) AND (act = 'cancel'::text)))),
-    CONSTRAINT replays_check CHECK (((subscription_id IS NOT NULL) OR (source <> 'events'::text))),
+    CONSTRAINT replays_act_check CHECK ((((source = ANY (ARRAY['events'::text, 'lake'::text])) AND (act = 'send'::text)) OR ((source = 'dead_letters'::text) AND (act = ANY (ARRAY['send'::text, 'purge'::text]))) OR ((source = 'deliveries'::text) AND (act = 'give_up'::text)) OR ((source = 'jobs'::text) AND (act = 'cancel'::text)))),
+    CONSTRAINT replays_check CHECK (((subscription_id IS NOT NULL) OR (source <> ALL (ARRAY['events'::text, 'lake'::text])))),
     CONSTRAINT replays_incident_check CHECK ((((incident_id IS NULL) AND (incident_due_at IS NULL)) OR ((source = 'dead_letters'::text) AND (due_at = 'infinity'::timestamp with time zone) AND (incident_id IS NOT NULL) AND (incident_due_at IS NOT NULL)))),
     CONSTRAINT replays_rate_per_second_check CHECK ((rate_per_second > 0)),
     CONSTRAINT replays_state_check CHECK ((state = ANY (ARRAY['running'::text, 'paused'::text, 'done'::text, 'cancelled'::text])))
@@ -2759,7 +2851,7 @@ CREATE TABLE hookwire.replays (
 
 COMMENT ON TABLE hookwire.replays IS 'Replays: what is sent again, given up, deleted or cancelled in steps, in the background.';
 
-COMMENT ON COLUMN hookwire.replays.source IS 'events, dead_letters, deliveries or jobs.';
+COMMENT ON COLUMN hookwire.replays.source IS 'events, dead_letters, deliveries, jobs, or lake: a backfill.';
 
 COMMENT ON COLUMN hookwire.replays.kinds IS 'Which kinds of dead letters; NULL: all.';
 
@@ -3190,6 +3282,15 @@ ALTER TABLE ONLY hookwire.attempts
 
 ALTER TABLE ONLY hookwire.audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY hookwire.backfill_batches
+    ADD CONSTRAINT backfill_batches_pkey PRIMARY KEY (replay_id, above_id, part);
+
+ALTER TABLE ONLY hookwire.backfill_failures
+    ADD CONSTRAINT backfill_failures_pkey PRIMARY KEY (replay_id, event_id);
+
+ALTER TABLE ONLY hookwire.backfills
+    ADD CONSTRAINT backfills_pkey PRIMARY KEY (replay_id);
 
 ALTER TABLE ONLY hookwire.compat_parked
     ADD CONSTRAINT compat_parked_pkey PRIMARY KEY (outbox, key);
@@ -3726,6 +3827,15 @@ CREATE TRIGGER note_former_audience AFTER UPDATE ON hookwire.subscriptions FOR E
 CREATE TRIGGER publish INSTEAD OF INSERT ON hookwire.stash FOR EACH ROW EXECUTE FUNCTION hookwire.stash_row();
 
 CREATE TRIGGER submit INSTEAD OF INSERT ON hookwire.message_queue FOR EACH ROW EXECUTE FUNCTION hookwire.submit_row();
+
+ALTER TABLE ONLY hookwire.backfill_batches
+    ADD CONSTRAINT backfill_batches_replay_id_fkey FOREIGN KEY (replay_id) REFERENCES hookwire.backfills(replay_id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY hookwire.backfill_failures
+    ADD CONSTRAINT backfill_failures_replay_id_fkey FOREIGN KEY (replay_id) REFERENCES hookwire.backfills(replay_id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY hookwire.backfills
+    ADD CONSTRAINT backfills_replay_id_fkey FOREIGN KEY (replay_id) REFERENCES hookwire.replays(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY hookwire.console_sessions
     ADD CONSTRAINT console_sessions_key_id_fkey FOREIGN KEY (key_id) REFERENCES hookwire.api_keys(id) ON DELETE CASCADE;

@@ -228,13 +228,15 @@ UPDATE hookwire.erased_events SET rewritten_at = clock_timestamp() WHERE rewritt
 
 -- name: forget
 -- Read up to $3 erased events above $1, up to $2, and forget those whose event retention has removed. One that the lake
--- has erased is kept as long as the ledger, which the audit compares with the lake. $4 is NULL.
+-- has erased is kept as long as the ledger, which the audit compares with the lake. Where there is a lake, one that only the
+-- hub has erased is kept. The lake may still have its contents, and a backfill must not send them. $4 is NULL.
 WITH seen AS MATERIALIZED (
     SELECT x.event_id FROM hookwire.erased_events x
     WHERE x.event_id > $1 AND x.event_id <= $2 AND $4::integer IS NULL ORDER BY x.event_id LIMIT $3
 ), gone AS (
     DELETE FROM hookwire.erased_events x USING seen s
-    WHERE x.event_id = s.event_id AND (x.lake_at IS NULL OR x.lake_at < now() - interval '400 days')
+    WHERE x.event_id = s.event_id
+      AND (x.lake_at < now() - interval '400 days' OR (x.lake_at IS NULL AND NOT EXISTS (SELECT FROM hookwire.lake_marks)))
       AND NOT EXISTS (SELECT FROM hookwire.events e WHERE e.id = s.event_id)
     RETURNING x.event_id
 )

@@ -172,10 +172,15 @@ class Delivered:
 
 @dataclass
 class Receiver:
-    """Answers every POST with ``status`` and ``answer``; ``delivered`` keeps them in order of arrival."""
+    """Answers every POST with ``status`` and ``answer``; ``delivered`` keeps them in order of arrival.
+
+    ``status_of`` chooses another status by the body, and ``gate`` holds back the answers while it is not set.
+    """
 
     port: int = 0
     status: int = 204
+    status_of: Callable[[bytes], int | None] = lambda _: None
+    gate: asyncio.Event | None = None
     answer: bytes = b""
     delivered: list[Delivered] = field(default_factory=list)
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
@@ -198,10 +203,13 @@ class Receiver:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
                 headers = {n.lower(): v.strip() for n, _, v in (line.partition(":") for line in head[1:] if line)}
                 body = await reader.readexactly(int(headers.get("content-length", "0")))
-                head_of_answer = b"HTTP/1.1 %d Status\r\nContent-Length: %d\r\n\r\n" % (self.status, len(self.answer))
-                writer.write(head_of_answer + self.answer)
                 self.delivered.append(Delivered(head[0].split(" ")[1], headers, body))
                 self._arrived.set()
+                if self.gate is not None:
+                    await self.gate.wait()
+                status = self.status_of(body) or self.status
+                head_of_answer = b"HTTP/1.1 %d Status\r\nContent-Length: %d\r\n\r\n" % (status, len(self.answer))
+                writer.write(head_of_answer + self.answer)
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 

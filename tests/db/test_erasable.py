@@ -86,6 +86,8 @@ ELSEWHERE = {
     **dict.fromkeys(
         (
             "attempt_rollups",
+            "backfill_failures",
+            "backfills",
             "consumers",
             "delivery_gates",
             "delivery_failures",
@@ -146,6 +148,8 @@ ELSEWHERE = {
 _LISTED = """
 api_keys: digest kinds name public_id queues scopes services tenant topics
 audit: action actor reason role subject tenant
+backfill_failures: outcome
+backfills: holder kafka_topics lake topics why
 compat_parked: detail key outbox reason row_id tenant topic
 console_sessions: digest
 consumers: name queue tenant

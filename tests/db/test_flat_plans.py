@@ -88,6 +88,7 @@ _FILLED: dict[str, dict[str, str]] = {
     },
     "replays": {"state": "'done'", "source": "'dead_letters'"},
     "source_patterns": {"pattern": _WORD},
+    "backfills": {"lease_until": "now()"}, "backfill_batches": {"part": "0"}, "backfill_failures": {},
     "audit": {}, "erased_events": {"erased_at": "now()", "content": "n", "rewritten_at": "now()", "lake_at": "now()"},
 }  # fmt: skip
 _PREPARED = """
@@ -125,13 +126,14 @@ _OWN: dict[str, dict[int, str]] = {
     "delivery.settle": {4: "'{delivered}'", 12: "'{NULL}'", 13: "'{NULL}'", 14: "'{NULL}'"},
     "job.add": {1: """'[{"kind": "default"}]'"""},
     "request.over_among": {1: "ARRAY[md5('7')]"},
+    "backfill.passed": {7: "'{NULL}'"},
 }
 
 # These read all that they are asked for, or one row for each name that has something to do; their number is not that
 # of a hot statement's rows.
 _WHOLE = {
     # lists, counts and checks that people ask for, page by page or from end to end
-    "bulk.count_dead", "bulk.count_jobs", "bulk.count_open",
+    "backfill.list", "backfill.topics", "bulk.count_dead", "bulk.count_jobs", "bulk.count_open",
     "console.topics_lately", "forgotten.topics", "forgotten.waiting", "installation.former",
     "hold.list", "hold.page", "incident.page", "incident.watch",
     "job.archived_kinds", "job.kinds",

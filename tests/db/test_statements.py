@@ -115,6 +115,9 @@ async def test_every_table_of_users_data_carries_the_tenant(database_url: str) -
     without = {
         "attempt_entries",
         "attempt_rollups",
+        "backfill_batches",
+        "backfill_failures",
+        "backfills",
         "console_sessions",
         "former_incarnations",
         "id_watermarks",

@@ -159,7 +159,7 @@ def test_days_beyond_retention_are_gone(spark: SparkSession, lake: LakeStorage) 
 def test_a_replay_takes_each_event_once_and_in_order(spark: SparkSession) -> None:
     """PL-07: by key, time and number; a record that is there twice is one event."""
     lake = bronze_of(spark, [*records(3, 1, 2), *records(2), *records(4, key="b")])
-    wanted = Selection(topic="orders", keys=("a",), since=datetime(2026, 1, 15, tzinfo=UTC), above=1)
+    wanted = Selection(topics=("orders",), keys=("a",), since=datetime(2026, 1, 15, tzinfo=UTC), above=1)
     assert [(e.event_id, e.key, e.payload) for e in archived(select(lake, wanted))] == [
         (f"evt_{INCARNATION}_2", "a", b"payload 2"),
         (f"evt_{INCARNATION}_3", "a", b"payload 3"),

@@ -90,16 +90,18 @@ def test_the_pages_are_followed_from_the_archive_to_the_erasure(
         return shown(lines.replace("--topic orders", f"--topic {topic}-orders"), settings, folder)
 
     async def walked() -> list[str]:
-        async with webhook() as callback, running_hub(folder, settings) as (url, _):
-            await published(url, callback)
-        printed = [await asyncio.to_thread(followed, "pipeline.md")]
-        await close_the_hour(settings)
-        printed.append(await asyncio.to_thread(followed, "lake-insight.md"))
-        async with running_hub(folder, settings):
-            printed.append(await asyncio.to_thread(followed, "lake-replay.md"))
+        async with webhook() as callback:
+            async with running_hub(folder, settings) as (url, _):
+                await published(url, callback)
+            printed = [await asyncio.to_thread(followed, "pipeline.md")]
+            await close_the_hour(settings)
+            printed.append(await asyncio.to_thread(followed, "lake-insight.md"))
+            async with running_hub(folder, settings):
+                printed += [await asyncio.to_thread(followed, page) for page in ("lake-backfill.md", "lake-replay.md")]
         return [*printed, await asyncio.to_thread(followed, "lake-upkeep.md")]
 
-    archived, _, replayed, kept = asyncio.run(walked())
+    archived, _, backfilled, replayed, kept = asyncio.run(walked())
+    assert "the receiver got exactly the range" in backfilled, backfilled
     report = (folder / "report.html").read_text()
     assert ("2 records in 1 batch" in archived, "<svg" in report, ": 1 published" in replayed) == (True, True, True)
     assert "1 record erased from 1 file" in kept, kept
@@ -109,8 +111,8 @@ def test_each_page_of_the_lake_has_blocks_that_run() -> None:
     """So that a changed fence is noticed."""
     counts = {page: len(blocks(page, "sh lake") + blocks(page, "sh s3")) for page in LAKE_PAGES}
     assert counts == {
-        "lake-insight.md": 2, "lake-kubernetes.md": 0, "lake-replay.md": 2, "lake-s3.md": 1, "lake-upkeep.md": 2,
-        "lake-yarn.md": 0, "pipeline.md": 1,
+        "lake-backfill.md": 1, "lake-insight.md": 2, "lake-kubernetes.md": 0, "lake-replay.md": 2,
+        "lake-s3.md": 1, "lake-upkeep.md": 2, "lake-yarn.md": 0, "pipeline.md": 1,
     }  # fmt: skip
 
 

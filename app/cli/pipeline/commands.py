@@ -6,6 +6,7 @@ import typer
 
 from app.cli.pipeline.archive import archive, doctor, runs
 from app.cli.pipeline.audit import audit
+from app.cli.pipeline.backfilling.command import backfill
 from app.cli.pipeline.check import accept_commit, accept_log, accept_seals, check, convert
 from app.cli.pipeline.erasure import erase
 from app.cli.pipeline.insight import anomaly, deadletter, schema, usage
@@ -21,7 +22,7 @@ pipeline = typer.Typer(
     no_args_is_help=True,
 )
 for verb in (
-    archive, runs, doctor, audit, replay, report, deliveries, metrics, slo, usage, anomaly, schema, deadletter, compact,
-    check, accept_commit, accept_log, accept_seals, convert, retain, erase,
+    archive, runs, doctor, audit, replay, backfill, report, deliveries, metrics, slo, usage, anomaly, schema,
+    deadletter, compact, check, accept_commit, accept_log, accept_seals, convert, retain, erase,
 ):  # fmt: skip
     pipeline.command()(verb)

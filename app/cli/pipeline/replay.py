@@ -103,7 +103,7 @@ def _selection(asked: dict[str, Any]) -> Selection:
 
     first, last = asked["since"], asked["until"]
     return Selection(
-        asked["topic"], tuple(asked["keys"]), tuple(asked["event_ids"]),
+        (asked["topic"],) if asked["topic"] else (), tuple(asked["keys"]), tuple(asked["event_ids"]),
         datetime.fromisoformat(first) if first else None, datetime.fromisoformat(last) if last else None,
         asked.get("above", 0),
     )  # fmt: skip
@@ -115,7 +115,8 @@ def _count(settings: Settings, storage: LakeStorage, asked: dict[str, Any], as_j
     if asked["lost"] is not None:
         counts: dict[str, Any] = {"events": len(asked["lost"]), "oldest": None, "newest": None}
     else:
-        counts = count(_selected(settings, storage, asked))
+        found = count(_selected(settings, storage, asked))
+        counts = {name: found[name] for name in ("events", "oldest", "newest")}
     span = f", from {counts['oldest']} to {counts['newest']}" if counts["oldest"] else ""
     say(json.dumps(counts) if as_json else f"would send {counted(counts['events'], 'event')}{span}")
 

@@ -126,7 +126,9 @@ class ReplayOut(BaseModel):
 
     id: str
     state: Literal["running", "paused", "done", "cancelled"]
-    source: Source
+    source: Literal["events", "dead_letters", "deliveries", "jobs", "lake"] = Field(
+        description="As in the request; `lake`: a run of `hookwire pipeline backfill`, which that command carries on."
+    )
     act: Act
     job_kind: str | None
     job_state: str | None
