@@ -14,12 +14,13 @@ from app.cli.pipeline.backfilling import command
 from app.cli.pipeline.backfilling.lake_range import LakeRange
 from app.settings.settings import Settings
 from event.event import Event
+from event.identity import Incarnation
 
 
 class RangeInMemory(LakeRange):
     """The events 1 to ``count`` of an installation."""
 
-    def __init__(self, count: int, incarnation: str) -> None:
+    def __init__(self, count: int, incarnation: Incarnation) -> None:
         self._count = count
         self._incarnation = incarnation
 
@@ -35,7 +36,7 @@ def main() -> None:
     """Take the run and send."""
     url, folder, run, count = sys.argv[1:]
     settings = Settings(database_url=url, data_dir=folder, log_level="error")
-    command._range_of = lambda place, _: RangeInMemory(int(count), place.incarnation)
+    command._range_of = lambda place, found: RangeInMemory(int(count), place.incarnation)
     asyncio.run(command.backfilled(settings, None, None, "--resume", int(run)))
 
 
