@@ -16,6 +16,7 @@ CREATE TABLE hookwire.backfills (
     topics text[] NOT NULL,
     kafka_topics text[] NOT NULL,
     events bigint NOT NULL,
+    erased_at_start bigint NOT NULL,
     before_live boolean NOT NULL,
     skips boolean NOT NULL,
     attempts_max integer NOT NULL CHECK (attempts_max > 0),
@@ -30,6 +31,7 @@ COMMENT ON COLUMN hookwire.backfills.lake IS 'The URI of the lake.';
 COMMENT ON COLUMN hookwire.backfills.topics IS 'The topics of the range, fixed at the start.';
 COMMENT ON COLUMN hookwire.backfills.kafka_topics IS 'The topic in Kafka of each of them.';
 COMMENT ON COLUMN hookwire.backfills.events IS 'The number of events in the range at the start.';
+COMMENT ON COLUMN hookwire.backfills.erased_at_start IS 'The number of events that the lake noted as erased at the start.';
 COMMENT ON COLUMN hookwire.backfills.before_live IS 'Whether live deliveries of the subscription wait meanwhile.';
 COMMENT ON COLUMN hookwire.backfills.skips IS 'Whether it goes on past an event that the receiver does not take.';
 COMMENT ON COLUMN hookwire.backfills.attempts_max IS 'The number of attempts at an event.';

@@ -3,24 +3,46 @@
 
 -- name: topics
 -- Return the topics $3, or all topics of the subscription $1 if $3 is NULL. Return the Kafka topic of each, and whether the
--- subscription has it. `others`: so many topics share the Kafka topic. $2 is the prefix of Kafka's topics.
+-- subscription has it. $4 are the Kafka topics of the lake: a pattern also chooses topics that the hub has forgotten. `others`:
+-- so many topics share the Kafka topic. `may_be`: a topic that may have shared it before. $2 is the
+-- prefix of Kafka's topics.
 WITH known AS MATERIALIZED (
     SELECT t.name, coalesce(t.kafka_topic, $2 || t.name) AS kafka_topic FROM hookwire.topics t
     WHERE t.tenant = (SELECT s.tenant FROM hookwire.subscriptions s WHERE s.id = $1)
+), forgotten AS (
+    SELECT substr(l.kafka_topic, length($2) + 1) AS name, l.kafka_topic FROM unnest($4::text[]) AS l(kafka_topic)
+    WHERE starts_with(l.kafka_topic, $2) AND NOT EXISTS (SELECT FROM known k WHERE k.kafka_topic = l.kafka_topic)
+      AND NOT EXISTS (SELECT FROM known k WHERE $2 || k.name = l.kafka_topic)
 ), named AS (
     SELECT DISTINCT x.name FROM unnest($3::text[]) AS x(name)
     UNION
     SELECT s.topic FROM hookwire.subscriptions s WHERE s.id = $1 AND $3::text[] IS NULL AND s.topic_regex IS NULL
     UNION
-    SELECT k.name FROM known k JOIN hookwire.subscriptions s ON s.id = $1 AND k.name ~ s.topic_regex WHERE $3::text[] IS NULL
+    SELECT k.name FROM (SELECT x.name FROM known x UNION SELECT f.name FROM forgotten f) AS k
+    JOIN hookwire.subscriptions s ON s.id = $1 AND k.name ~ s.topic_regex WHERE $3::text[] IS NULL
 ), chosen AS (
     SELECT n.name, coalesce(k.kafka_topic, $2 || n.name) AS kafka_topic FROM named n LEFT JOIN known k ON k.name = n.name
 )
 SELECT c.name, c.kafka_topic, CASE WHEN s.topic_regex IS NULL THEN c.name = s.topic ELSE c.name ~ s.topic_regex END AS is_chosen,
-       count(k.name) AS others
+       count(k.name) AS others,
+       CASE WHEN c.kafka_topic <> $2 || c.name AND starts_with(c.kafka_topic, $2)
+            THEN substr(c.kafka_topic, length($2) + 1) END AS may_be
 FROM chosen c JOIN hookwire.subscriptions s ON s.id = $1
 LEFT JOIN known k ON k.kafka_topic = c.kafka_topic AND k.name <> c.name
 GROUP BY c.name, c.kafka_topic, s.topic, s.topic_regex ORDER BY c.name;
+
+-- name: unknown_topics
+-- Return those of the Kafka topics $2 that are no topic of the hub. It may have forgotten one whose name follows the prefix
+-- $1 of Kafka's topics.
+SELECT l.kafka_topic FROM unnest($2::text[]) AS l(kafka_topic)
+WHERE NOT EXISTS (SELECT FROM hookwire.topics t WHERE coalesce(t.kafka_topic, $1 || t.name) = l.kafka_topic)
+  AND (NOT starts_with(l.kafka_topic, $1)
+       OR EXISTS (SELECT FROM hookwire.topics t WHERE t.name = substr(l.kafka_topic, length($1) + 1)))
+ORDER BY 1;
+
+-- name: last_id
+-- Return the last id that the hub has given to an event.
+SELECT e.last_value FROM hookwire.event_id e;
 
 -- name: create
 -- Begin a run of the process $15, whose lease ends after $16 seconds. Its due time is far away, so no worker of the hub takes
@@ -32,8 +54,10 @@ WITH made AS (
             '9999-01-01 00:00:00Z', $10::bigint - 1, $10::bigint - 1, $11)
     RETURNING id
 ), held AS (
-    INSERT INTO hookwire.backfills (replay_id, lake, topics, kafka_topics, events, before_live, skips, attempts_max, holder, lease_until)
-    SELECT m.id, $12, $3::text[], $19::text[], $13, $14, $17, $18, $15, now() + make_interval(secs => $16::double precision) FROM made m
+    INSERT INTO hookwire.backfills (replay_id, lake, topics, kafka_topics, events, before_live, skips, attempts_max, holder, lease_until,
+        erased_at_start)
+    SELECT m.id, $12, $3::text[], $19::text[], $13, $14, $17, $18, $15, now() + make_interval(secs => $16::double precision), $20
+    FROM made m
 ), audited AS (
     INSERT INTO hookwire.audit (tenant, actor, action, subject, reason, records)
     SELECT $1, $8, 'replay.create', 'replay ' || m.id, $9, 0 FROM made m
@@ -70,9 +94,12 @@ WITH renewed AS (
 SELECT n.replay_id FROM renewed n;
 
 -- name: look
--- Return the state of the run $1 and of its subscription. No row: another process than that of the fence $2 holds it.
-SELECT r.state, r.rate_per_second, s.state AS subscription_state, s.state_reason, s.version, s.filter_path IS NOT NULL AS has_filter,
-       extract(epoch FROM s.paused_until - now())::double precision AS paused_seconds,
+-- Return the state of the run $1 and of its subscription. No row: another process than that of the fence $2 holds it. A pause
+-- of the subscription that ends with the lease is the run's own, which makes live deliveries wait.
+SELECT r.state, r.rate_per_second, s.rate_per_second AS subscription_rate, s.state AS subscription_state, s.state_reason, s.version,
+       s.filter_path IS NOT NULL AS has_filter,
+       CASE WHEN b.before_live AND s.paused_until <= b.lease_until THEN NULL
+            ELSE extract(epoch FROM s.paused_until - now())::double precision END AS paused_seconds,
        coalesce(s.lease_until <= now(), false) AS is_expired,
        (SELECT min(t.name) FROM unnest(b.topics) AS t(name)
         WHERE NOT CASE WHEN s.topic_regex IS NULL THEN t.name = s.topic ELSE t.name ~ s.topic_regex END) AS left_topic
@@ -144,8 +171,8 @@ RETURNING r.state;
 
 -- name: list
 -- Return the run $2, or the newest $3 runs.
-SELECT r.id, r.state, s.public_id AS subscription_id, b.lake, b.topics, b.kafka_topics, r.since_at, r.until_at, r.event_ids, b.events, r.examined,
-       r.replayed, r.erased,
+SELECT r.id, r.state, s.public_id AS subscription_id, b.lake, b.topics, b.kafka_topics, r.since_at, r.until_at, r.event_ids, b.events,
+       b.erased_at_start, r.examined, r.replayed, r.erased,
        (SELECT coalesce(sum(cardinality(x.unwanted)), 0)::bigint FROM hookwire.backfill_batches x WHERE x.replay_id = r.id) AS unwanted,
        (SELECT coalesce(sum(cardinality(x.refused)), 0)::bigint FROM hookwire.backfill_batches x WHERE x.replay_id = r.id) AS refused,
        b.before_live, b.skips, b.attempts_max, r.rate_per_second, r.subscription_id AS subscription_number, r.lower_event_id,

@@ -133,7 +133,8 @@ _OWN: dict[str, dict[int, str]] = {
 # of a hot statement's rows.
 _WHOLE = {
     # lists, counts and checks that people ask for, page by page or from end to end
-    "backfill.list", "backfill.topics", "bulk.count_dead", "bulk.count_jobs", "bulk.count_open",
+    "backfill.list", "backfill.topics", "backfill.unknown_topics",
+    "bulk.count_dead", "bulk.count_jobs", "bulk.count_open",
     "console.topics_lately", "forgotten.topics", "forgotten.waiting", "installation.former",
     "hold.list", "hold.page", "incident.page", "incident.watch",
     "job.archived_kinds", "job.kinds",

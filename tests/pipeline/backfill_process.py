@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from app.cli.pipeline.backfilling import command
@@ -18,25 +18,40 @@ from event.identity import Incarnation
 
 
 class RangeInMemory(LakeRange):
-    """The events 1 to ``count`` of an installation."""
+    """Events of an installation by their numbers, on the topic ``orders``; ``erased``: those that the lake notes.
 
-    def __init__(self, count: int, incarnation: Incarnation) -> None:
-        self._count = count
+    ``keys``: how many keys they have; 0: they have none.
+    """
+
+    def __init__(
+        self, there: Sequence[int], incarnation: Incarnation, keys: int = 4, erased: Sequence[int] = ()
+    ) -> None:
+        self._there_now = there
+        self._erased_now = erased
         self._incarnation = incarnation
+        self._keys = keys
 
     def events(self, above: int) -> Iterator[Event]:
         """Yield the events above this number."""
-        for n in range(above + 1, self._count + 1):
-            yield Event(
-                n, self._incarnation, "orders", f"k{n % 4}", None, {}, b"%d" % n, datetime.now(UTC), n
-            )  # fmt: skip
+        for n in self._there_now:
+            if n > above:
+                key = f"k{n % self._keys}" if self._keys else None
+                yield Event(n, self._incarnation, "orders", key, None, {}, b"%d" % n, datetime.now(UTC), n)
+
+    def numbers(self) -> Iterator[int]:
+        """Yield the numbers."""
+        return iter(self._there_now)
+
+    def erased(self) -> Iterator[int]:
+        """Yield those that the lake notes as erased."""
+        return iter(self._erased_now)
 
 
 def main() -> None:
     """Take the run and send."""
     url, folder, run, count = sys.argv[1:]
     settings = Settings(database_url=url, data_dir=folder, log_level="error")
-    command._range_of = lambda place, found: RangeInMemory(int(count), place.incarnation)
+    command._range_of = lambda place, found: RangeInMemory(range(1, int(count) + 1), place.incarnation)
     asyncio.run(command.backfilled(settings, None, None, "--resume", int(run)))
 
 

@@ -20,6 +20,7 @@ from app.cli.pipeline.backfilling.hold import HoldLost, RunHold
 from event.event import Event
 from pipeline.audit.selftest import SelftestRecord, bronze_of
 from pipeline.delta.snapshot import Change
+from pipeline.erasure import erased_table
 from pipeline.lake import bronze
 from pipeline.selection import in_slices, numbers
 from pipeline.storage import LakeStorage
@@ -48,7 +49,7 @@ async def archived(
         for n in range(first, first + count)
     ]
     await asyncio.to_thread(added, spark, lake_uri, records)
-    await hub.sql("SELECT setval('hookwire.event_id', 1000000)")
+    await hub.sql("SELECT setval('hookwire.event_id', $1)", first + count - 1)
     return records
 
 
@@ -56,6 +57,12 @@ def added(spark: SparkSession, lake_uri: str, records: Sequence[SelftestRecord])
     table = bronze(LakeStorage(lake_uri))
     basis = table.snapshot()
     table.commit(basis, Change("archive", "run", table.write(bronze_of(spark, records), basis.number + 1)))
+
+
+def noted_as_erased(spark: SparkSession, lake_uri: str, record: SelftestRecord) -> None:
+    table = erased_table(LakeStorage(lake_uri))
+    files = table.write(bronze_of(spark, [record]), table.snapshot().number + 1)
+    table.amend(lambda _: Change("erase", "run", files))
 
 
 async def subscribed(hub: RunningHub, callback: str, **more: Any) -> str:
@@ -106,9 +113,11 @@ async def test_the_receiver_gets_exactly_the_range_under_the_old_ids(
 async def test_events_under_a_former_name_keep_it_and_erased_ones_are_left_out(
     spark: SparkSession, lake_uri: str, running_hub: RunHub, receiver: Receiver, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An erasure is known by the number alone, also one of the hub, of which the lake has not heard yet."""
+    """An erasure is known by the number alone, also one of the hub, of which the lake has not heard yet, and one of the
+    lake, of which the hub has not, and whose record has come back.
+    """
     async with running_hub() as hub:
-        await archived(spark, lake_uri, hub, 10)
+        records = await archived(spark, lake_uri, hub, 10)
         await hub.sql(
             "WITH gone AS (INSERT INTO hookwire.former_incarnations (through_id, incarnation)"
             " SELECT 10, incarnation FROM hookwire.installation)"
@@ -116,15 +125,17 @@ async def test_events_under_a_former_name_keep_it_and_erased_ones_are_left_out(
         )
         await archived(spark, lake_uri, hub, 5, first=11)
         await archived(spark, lake_uri, hub, 1, first=3)  # no event has this id: the number bears the former name
+        await asyncio.to_thread(noted_as_erased, spark, lake_uri, records[4])
+        await hub.sql("SELECT setval('hookwire.event_id', 15)")
         await hub.sql(
             "INSERT INTO hookwire.erased_events (event_id, tenant, content, erased_at, lake_at)"
             " VALUES (2, 'default', 1, now(), NULL), (12, 'default', NULL, NULL, now())"
         )
         code, said = await ran(hub, lake_uri, capsys, Asked(await subscribed(hub, receiver.callback)))
-    assert sorted(bodies(receiver)) == [1, *range(3, 12), *range(13, 16)]
+    assert sorted(bodies(receiver)) == [1, 3, 4, *range(6, 12), *range(13, 16)]
     names = {int(one.body): one.headers["webhook-id"].split("_")[1] for one in receiver.delivered}
     assert (names[11], names[1] == names[10], names[1] == "newname2") == ("newname2", True, False)
-    assert (code, said["erased"], said["audit"]["erased"]) == (0, 2, 2)
+    assert (code, said["erased"], said["audit"]["erased"]) == (0, 2, 3)
 
 
 @pytest.mark.parametrize(("has_lake", "kept"), [(True, [(2,)]), (False, [])])
@@ -250,13 +261,12 @@ async def test_a_run_is_paused_resumed_and_cancelled_over_the_api(
 async def test_another_process_takes_a_run_only_when_its_lease_is_over(
     spark: SparkSession, lake_uri: str, running_hub: RunHub, receiver: Receiver, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A paused run is held, too. The holder of before writes nothing any more."""
+    """The holder of before writes nothing any more."""
     async with running_hub() as hub, opened(hub.database_url) as (database, _):
         await archived(spark, lake_uri, hub, 2)
         receiver.gate = asyncio.Event()
         running = asyncio.create_task(ran(hub, lake_uri, capsys, Asked(await subscribed(hub, receiver.callback))))
         await receiver.wait_for(1)
-        await hub.client.post("/replays/replay_1/pause", json={})
         with pytest.raises(CommandFailed, match="is held by"):
             await backfilled(hub.settings, lake_uri, None, "--resume", 1)
         await hub.sql("UPDATE hookwire.backfills SET lease_until = now() - interval '1 second'")
@@ -297,6 +307,7 @@ async def test_the_audit_names_what_the_receiver_did_not_get_and_what_it_got_bey
     async with running_hub() as hub:
         records = await archived(spark, lake_uri, hub, 10)
         await asyncio.to_thread(added, spark, lake_uri, [replace(records[-1], number=30)])
+        await hub.sql("SELECT setval('hookwire.event_id', 30)")
         code, _ = await ran(hub, lake_uri, capsys, Asked(await subscribed(hub, receiver.callback)))
         await asyncio.to_thread(added, spark, lake_uri, [replace(records[-1], number=20)])
         await hub.sql("UPDATE hookwire.backfill_batches SET sent = sent || 25::bigint")
@@ -342,10 +353,10 @@ async def test_no_process_of_the_hub_takes_a_backfill(
 
 
 async def test_a_choice_that_cannot_be_is_refused(
-    spark: SparkSession, lake_uri: str, running_hub: RunHub, receiver: Receiver
+    spark: SparkSession, lake_uri: str, running_hub: RunHub, receiver: Receiver, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with running_hub() as hub:
-        await archived(spark, lake_uri, hub, 1)
+        [record] = await archived(spark, lake_uri, hub, 1)
         wanted = await subscribed(hub, receiver.callback)
         once = await subscribed(hub, receiver.callback, mode="at_most_once")
         pulled = (await hub.client.post("/subscriptions/pull", json={"topic": "orders"})).json()["id"]
@@ -357,6 +368,14 @@ async def test_a_choice_that_cannot_be_is_refused(
             with pytest.raises(CommandFailed) as failed:
                 await backfilled(hub.settings, lake_uri, asked)
             told.append((failed.value.code, str(failed.value).partition(":")[0]))
+        named = f"{record.event_id.rpartition('_')[0]}_9"
+        missing = await ran(hub, lake_uri, capsys, Asked(wanted, events=[named]))
+        forged = replace(record, number=10**12)
+        await asyncio.to_thread(added, spark, lake_uri, [forged])
+        with pytest.raises(CommandFailed, match=f"the range has {forged.event_id}"):
+            await backfilled(hub.settings, lake_uri, Asked(wanted))
+        [(runs,)] = await hub.sql("SELECT count(*) FROM hookwire.replays")
+    assert (missing, runs) == ((1, {"id": None, "events": 0, "missing": [named]}), 0)
     assert told == [
         (2, "there is no subscription sub_none"),
         (2, f"{pulled} is no webhook"),

@@ -32,10 +32,13 @@ class Portion:
     refused: list[int] = field(default_factory=list)
 
     def lanes(self) -> Iterable[Sequence[Event]]:
-        """Return the events in groups: those of a key are sent one after the other, every other one on its own."""
-        lanes: dict[tuple[str, str | int], list[Event]] = {}
+        """Return the events in groups: those of a key are sent one after the other, every other one on its own.
+
+        The lanes of live deliveries, too, have a key each, whatever its topic.
+        """
+        lanes: dict[str | int, list[Event]] = {}
         for event in self.events:
-            lanes.setdefault((event.topic, event.id if event.key is None else event.key), []).append(event)
+            lanes.setdefault(event.id if event.key is None else event.key, []).append(event)
         return lanes.values()
 
 

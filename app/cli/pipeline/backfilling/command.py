@@ -17,12 +17,13 @@ import typer
 from app.cli.entry import Config, Json, run, say, settings_from, tell
 from app.cli.failure import CommandFailed
 from app.cli.pipeline.backfilling.batch import batches, judged
-from app.cli.pipeline.backfilling.comparison import RangeAudit, compared
+from app.cli.pipeline.backfilling.comparison import RangeAudit, absent, compared
 from app.cli.pipeline.backfilling.hold import LEASE_SECONDS, RunHold
-from app.cli.pipeline.backfilling.lake_range import Chosen, LakeRange, numbers_of, topics_of
+from app.cli.pipeline.backfilling.lake_range import Chosen, LakeRange, numbers_of, refuse_unknown, topics_in, topics_of
 from app.cli.pipeline.lake import Lake, lake_of, told_failures
 from app.settings.settings import Settings
 from db.errors import DatabaseError
+from event.identity import format_event_id
 from runtime.counted import counted
 from runtime.process import process_name
 
@@ -51,7 +52,7 @@ BeforeLive = Annotated[
 ]
 Attempts = Annotated[int, typer.Option("--attempts", min=1, max=20, help="How often an event is tried.")]
 Skip = Annotated[
-    bool, typer.Option("--skip-refused", help="Go on past an event that the receiver does not take, and list it.")
+    bool, typer.Option("--skip-refused", help="Go on past an event that the receiver refuses, and list it.")
 ]
 Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Count the events and send none.")]
@@ -61,6 +62,7 @@ Cancel = Annotated[str | None, typer.Option("--cancel", help="End this run for g
 Audit = Annotated[str | None, typer.Option("--audit", help="Compare this run with the lake again.")]
 List = Annotated[bool, typer.Option("--list", help="List the newest runs.")]
 _LISTED: Final = 100
+_NAMED: Final = 20
 _TELL_SECONDS: Final = 5.0
 _SHOWN: Final = (
     "state", "subscription_id", "lake", "topics", "since_at", "until_at", "events", "replayed", "erased", "unwanted",
@@ -189,28 +191,45 @@ async def _begin(place: _Place, asked: Asked) -> int:
     if subscription is None:
         raise CommandFailed(f"there is no subscription {asked.subscription}", 2)
     _refuse_kind(subscription)
-    topics = await topics_of(database, subscription["id"], settings.kafka_topic_prefix, asked.topics)
     numbers = numbers_of(asked.events, place.incarnation)
     storage = lake_of(place.lake, settings)
     await _refuse_cut_log(database, storage)
+    there = await asyncio.to_thread(topics_in, storage)
+    topics = await topics_of(database, subscription["id"], settings.kafka_topic_prefix, asked.topics, there)
     chosen = Chosen(topics, numbers, asked.since, asked.until)
     whole = await asyncio.to_thread(LakeRange, settings, storage, place.incarnation, chosen)
     tell("counting the events of the range")
     found = await asyncio.to_thread(whole.counted)
+    await refuse_unknown(database, place.incarnation, found["last"])
+    missing = await _missing(place, whole, numbers)
     if asked.dry_run:
-        return await _count(place, whole, subscription["id"], found)
+        return await _count(place, whole, subscription["id"], found, missing)
     if not found["events"]:
-        say(json.dumps({"id": None, "events": 0}) if place.as_json else "the lake has no event of this range")
-        return 0
+        nothing = {"id": None, "events": 0, "missing": missing}
+        say(json.dumps(nothing) if place.as_json else "the lake has no event of this range")
+        return 1 if missing else 0
+    erased = await asyncio.to_thread(lambda: sum(1 for _ in whole.erased()))
     asked_at = time.monotonic()
     number = await database.fetchval(
         "backfill.create", "default", subscription["id"], list(topics.values()), numbers or None, asked.since,
         asked.until, asked.rate, getpass.getuser(), asked.why, found["first"], found["last"], storage.uri,
         found["events"], asked.before_live, process_name(), LEASE_SECONDS, asked.skips, asked.attempts,
-        list(topics),
+        list(topics), erased,
     )  # fmt: skip
     tell(f"replay_{number}: {counted(found['events'], 'event')}, from {found['oldest']} to {found['newest']}")
     return await _carry_on(place, await _row(place, number), RunHold(database, number, 1, asked_at))
+
+
+async def _missing(place: _Place, whole: LakeRange, named: Sequence[int]) -> list[str]:
+    """Return the ids of named events that the range does not have and that were not erased, and say so."""
+    if not named:
+        return []
+    numbers, erased = await asyncio.to_thread(whole.numbers), await asyncio.to_thread(whole.erased)
+    found = await absent(place.database, named, numbers, erased)
+    ids = [format_event_id(place.incarnation, number) for number in sorted(found)]
+    if ids:
+        tell(f"not in this range of the lake: {' '.join(ids)}")
+    return ids
 
 
 def _refuse_kind(subscription: Row) -> None:
@@ -231,7 +250,9 @@ async def _refuse_cut_log(database: Database, storage: LakeStorage) -> None:
         raise CommandFailed("; ".join(found), 1)
 
 
-async def _count(place: _Place, whole: LakeRange, subscription: int, found: Mapping[str, Any]) -> int:
+async def _count(
+    place: _Place, whole: LakeRange, subscription: int, found: Mapping[str, Any], missing: Sequence[str]
+) -> int:
     """Judge every event of the range as a run would, and send none."""
     said_at = time.monotonic()
     counts = {"events": found["events"], "would_send": 0, "erased": 0, "unwanted": 0}
@@ -244,16 +265,18 @@ async def _count(place: _Place, whole: LakeRange, subscription: int, found: Mapp
         if time.monotonic() - said_at > _TELL_SECONDS:
             said_at = time.monotonic()
             tell(f"{part[-1].event_id} judged")
-    counts["erased"] += await asyncio.to_thread(whole.erased)
+    counts["erased"] += await asyncio.to_thread(lambda: sum(1 for _ in whole.erased()))
+    code = 1 if missing else 0
     if place.as_json:
-        say(json.dumps({"dry_run": True, **counts, "oldest": found["oldest"], "newest": found["newest"]}))
-        return 0
+        span_of = {name: found[name] for name in ("oldest", "newest")}
+        say(json.dumps({"dry_run": True, **counts, "missing": missing, **span_of}))
+        return code
     span = f", from {found['oldest']} to {found['newest']}" if found["events"] else ""
     say(
         f"would send {counts['would_send']:,} of {counted(counts['events'], 'event')}{span}; "
         f"{counts['erased']:,} erased, {counts['unwanted']:,} not wanted by the filter"
     )
-    return 0
+    return code
 
 
 async def _resume(place: _Place, found: Row) -> int:
@@ -264,6 +287,11 @@ async def _resume(place: _Place, found: Row) -> int:
         "backfill.take", "default", found["id"], process_name(), LEASE_SECONDS, getpass.getuser()
     )
     if fence is None:
+        if found["state"] == "paused":  # its process waits, and sees within a second that it may go on
+            tell(
+                f"{found['holder']} goes on with it; if that process is gone, resume it again in {LEASE_SECONDS:.0f} s"
+            )
+            return await _turn(place, found, "running")
         raise CommandFailed(
             f"replay_{found['id']} is held by {found['holder']}. If that process is gone, its lease ends within "
             f"{LEASE_SECONDS:.0f} s",
@@ -274,7 +302,7 @@ async def _resume(place: _Place, found: Row) -> int:
 
 
 async def _turn(place: _Place, found: Row, state: str) -> int:
-    verb = {"paused": "replay.pause", "cancelled": "replay.cancel"}[state]
+    verb = {"paused": "replay.pause", "running": "replay.resume", "cancelled": "replay.cancel"}[state]
     done = await place.database.fetchval(
         "replay.set_state", "default", found["id"], ["running", "paused"], state, getpass.getuser(), verb, None
     )
@@ -301,7 +329,7 @@ async def _carry_on(place: _Place, found: Row, hold: RunHold) -> int:
     except Exception as error:
         with suppress(DatabaseError):  # then the lease ends by itself
             await hold.leave("paused", str(error))
-        if not isinstance(error, Stopped):
+        if not isinstance(error, Stopped) or error.is_final:
             raise
         raise CommandFailed(f"{error}. Go on by --resume replay_{found['id']}", error.code) from None
     await hold.leave("done", None)
@@ -369,8 +397,10 @@ async def _show(place: _Place, number: int, whole: LakeRange) -> int:
     found = await _row(place, number)
     tell("comparing the lake with what the receiver has taken")
     numbers = await asyncio.to_thread(whole.numbers)
-    result = await compared(place.database, found, numbers, place.incarnation, has_ended=found["state"] == "done")
-    result.erased += await asyncio.to_thread(whole.erased)
+    erased = await asyncio.to_thread(whole.erased)
+    result = await compared(
+        place.database, found, numbers, erased, place.incarnation, has_ended=found["state"] == "done"
+    )
     if place.as_json:
         say(json.dumps(_shown(found) | {"audit": asdict(result), "exact": result.exit_code == 0}))
     else:
@@ -382,12 +412,13 @@ def _print(found: Row, result: RangeAudit) -> None:
     words = (
         f"replay_{found['id']} {found['state']}: {result.sent:,} of {counted(result.events, 'event')} taken, "
         f"{result.erased:,} erased, {result.unwanted:,} not wanted by the filter, {result.refused:,} refused, "
-        f"{result.missing:,} missing, {result.extra:,} beyond the range"
+        f"{result.missing:,} missing, {result.vanished:,} vanished, {result.extra:,} beyond the range"
     )
     say(words + (f", {result.left:,} left" if result.left else ""))
     for name, ids in result.examples.items():
         if ids:
-            say(f"{name}: {' '.join(ids)}")
+            more = getattr(result, name) - _NAMED
+            say(f"{name}: {' '.join(ids[:_NAMED])}" + (f" and {more:,} more" if more > 0 else ""))
     if result.exit_code == 0:
         say("the receiver got exactly the range")
 

@@ -13,7 +13,8 @@ from db.pool import Database
 
 __all__ = ["LEASE_SECONDS", "HoldLost", "RunHold"]
 
-LEASE_SECONDS: Final = 30.0
+LEASE_SECONDS: Final = 60.0
+"""Longer than an attempt, so that no attempt outlives the lease under which it began."""
 
 
 class HoldLost(CommandFailed):
@@ -32,13 +33,13 @@ class RunHold:
         self._database = database
         self._until = asked_at + LEASE_SECONDS
 
-    def check(self) -> None:
-        """Raise :class:`HoldLost` unless the lease lasts: call it before the first byte of an attempt."""
-        if time.monotonic() >= self._until:
+    def check(self, seconds: float = 0.0) -> None:
+        """Raise :class:`HoldLost` unless the lease lasts for so long: call it before the first byte of an attempt."""
+        if time.monotonic() + seconds >= self._until:
             raise HoldLost(self.replay)
 
     async def renew(self) -> None:
-        """RunHold it for another lease from now on. Raises :class:`HoldLost` and ``DatabaseError``."""
+        """Hold it for another lease from now on. Raises :class:`HoldLost` and ``DatabaseError``."""
         asked_at = time.monotonic()
         row = await self._database.fetchrow("backfill.renew", self.replay, self.fence, LEASE_SECONDS)
         if row is None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from app.cli.entry import tell
 from app.cli.failure import CommandFailed
 from app.cli.pipeline.backfilling.batch import event_of
 from app.cli.pipeline.lake import session
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from pipeline.lake import Table
     from pipeline.storage import LakeStorage
 
-__all__ = ["Chosen", "LakeRange", "numbers_of", "topics_of"]
+__all__ = ["Chosen", "LakeRange", "numbers_of", "refuse_unknown", "topics_in", "topics_of"]
+
+_NAMED: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,33 +51,39 @@ class LakeRange:
 
     def counted(self) -> Mapping[str, Any]:
         """Return the number of events, their least and greatest number, and the times of the oldest and newest."""
-        from pipeline.lake import bronze
         from pipeline.selection import count
 
-        return count(self._rows(bronze(self._lake)))
-
-    def erased(self) -> int:
-        """Return the number of chosen events that the lake notes as erased."""
-        from pipeline.erasure import erased_table
-
-        found: int = self._rows(erased_table(self._lake)).select("event_id").distinct().count()
-        return found
+        return count(self._there())
 
     def events(self, above: int) -> Iterator[Event]:
         """Yield the events above this number; few of them are in memory at a time."""
-        from pipeline.lake import bronze
         from pipeline.selection import archived, in_slices
 
-        rows = self._rows(bronze(self._lake), above)
-        for one in archived(in_slices(rows)):
+        for one in archived(in_slices(self._there(above))):
             yield event_of(one, self._incarnation, self._chosen.topics)
 
     def numbers(self) -> Iterator[int]:
         """Yield the numbers of the chosen events in order."""
-        from pipeline.lake import bronze
         from pipeline.selection import numbers
 
-        return numbers(self._rows(bronze(self._lake)))
+        return numbers(self._there())
+
+    def erased(self) -> Iterator[int]:
+        """Yield the numbers of chosen events that the lake notes as erased, in order."""
+        from pipeline.erasure import erased_table
+        from pipeline.selection import numbers
+
+        return numbers(self._rows(erased_table(self._lake)))
+
+    def _there(self, above: int | None = None) -> Any:
+        """Return the chosen events. One that the lake notes as erased may have come back from Kafka; it is left out."""
+        from pipeline.erasure import erased_table
+        from pipeline.lake import bronze
+
+        rows, notes = self._rows(bronze(self._lake), above), erased_table(self._lake)
+        if not notes.snapshot().files:
+            return rows
+        return rows.join(self._rows(notes, above).select("event_number"), "event_number", "left_anti")
 
     def _rows(self, table: Table, above: int | None = None) -> Any:
         from pipeline.selection import Selection, files_of, own
@@ -101,12 +110,17 @@ def numbers_of(texts: Sequence[str], incarnation: Incarnation) -> list[int]:
     return sorted({parse_event_id(text)[1] for text in texts})
 
 
-async def topics_of(database: Database, subscription: int, prefix: str, named: Sequence[str] | None) -> dict[str, str]:
+async def topics_of(
+    database: Database, subscription: int, prefix: str, named: Sequence[str] | None, there: Sequence[str]
+) -> dict[str, str]:
     """Return the chosen topics of a subscription by their Kafka topics; ``named`` None: all of its topics.
 
-    Raises ``CommandFailed`` if the subscription does not have one, or if the lake cannot tell it from another.
+    ``there``: the Kafka topics of the lake. A pattern also chooses those of topics that the hub has forgotten.
+    Raises ``CommandFailed`` if the subscription does not have a topic, or if the lake cannot tell it from another.
     """
-    rows = await database.fetch("backfill.topics", subscription, prefix, None if named is None else list(named))
+    rows = await database.fetch(
+        "backfill.topics", subscription, prefix, None if named is None else list(named), list(there)
+    )
     for row in rows:
         if not row["is_chosen"]:
             raise CommandFailed(f"--topic {row['name']}: the subscription does not have this topic", 2)
@@ -116,6 +130,31 @@ async def topics_of(database: Database, subscription: int, prefix: str, named: S
                 "tell their events apart",
                 2,
             )
+        if row["may_be"] is not None:
+            tell(
+                f"{row['name']} has the Kafka topic {row['kafka_topic']}: events that a topic {row['may_be']} has put "
+                "there would go as its own"
+            )
     if not rows:
         raise CommandFailed("the hub has no topic that the subscription chooses: name one by --topic", 2)
+    if named is None and (unknown := await database.fetch("backfill.unknown_topics", prefix, list(there))):
+        tell(f"left out, of no topic of the hub: {', '.join(row['kafka_topic'] for row in unknown[:_NAMED])}")
     return {row["kafka_topic"]: row["name"] for row in rows}
+
+
+def topics_in(lake: LakeStorage) -> list[str]:
+    """Return the Kafka topics of a lake."""
+    from pipeline.lake import bronze
+
+    return sorted({file.values["topic"] for file in bronze(lake).snapshot().files})
+
+
+async def refuse_unknown(database: Database, incarnation: Incarnation, last: int | None) -> None:
+    """Raise ``CommandFailed`` for an id that the hub has not given yet: a later event would get it, too."""
+    given = await database.fetchval("backfill.last_id")
+    if last is not None and last > given:
+        raise CommandFailed(
+            f"the range has {format_event_id(incarnation, last)}, and this database has given ids up to {given}: a "
+            "record of the lake was forged, or the database is older than the lake",
+            1,
+        )
