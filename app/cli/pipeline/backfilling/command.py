@@ -6,7 +6,7 @@ import asyncio
 import getpass
 import json
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -17,7 +17,7 @@ import typer
 from app.cli.entry import Config, Json, run, say, settings_from, tell
 from app.cli.failure import CommandFailed
 from app.cli.pipeline.backfilling.batch import batches, judged
-from app.cli.pipeline.backfilling.comparison import RangeAudit, absent, compared
+from app.cli.pipeline.backfilling.comparison import RangeAudit, compared, unexplained
 from app.cli.pipeline.backfilling.hold import LEASE_SECONDS, RunHold
 from app.cli.pipeline.backfilling.lake_range import Chosen, LakeRange, numbers_of, refuse_unknown, topics_in, topics_of
 from app.cli.pipeline.lake import Lake, lake_of, told_failures
@@ -63,6 +63,7 @@ Audit = Annotated[str | None, typer.Option("--audit", help="Compare this run wit
 List = Annotated[bool, typer.Option("--list", help="List the newest runs.")]
 _LISTED: Final = 100
 _NAMED: Final = 20
+_WHY_MAX: Final = 500
 _TELL_SECONDS: Final = 5.0
 _SHOWN: Final = (
     "state", "subscription_id", "lake", "topics", "since_at", "until_at", "events", "replayed", "erased", "unwanted",
@@ -201,14 +202,9 @@ async def _begin(place: _Place, asked: Asked) -> int:
     tell("counting the events of the range")
     found = await asyncio.to_thread(whole.counted)
     await refuse_unknown(database, place.incarnation, found["last"])
-    missing = await _missing(place, whole, numbers)
-    if asked.dry_run:
-        return await _count(place, whole, subscription["id"], found, missing)
-    if not found["events"]:
-        nothing = {"id": None, "events": 0, "missing": missing}
-        say(json.dumps(nothing) if place.as_json else "the lake has no event of this range")
-        return 1 if missing else 0
-    erased = await asyncio.to_thread(lambda: sum(1 for _ in whole.erased()))
+    if asked.dry_run or not found["events"]:
+        return await _forecast(place, whole, subscription["id"], found, numbers)
+    erased = await asyncio.to_thread(whole.count_erased, found["first"], found["last"])
     asked_at = time.monotonic()
     number = await database.fetchval(
         "backfill.create", "default", subscription["id"], list(topics.values()), numbers or None, asked.since,
@@ -218,18 +214,6 @@ async def _begin(place: _Place, asked: Asked) -> int:
     )  # fmt: skip
     tell(f"replay_{number}: {counted(found['events'], 'event')}, from {found['oldest']} to {found['newest']}")
     return await _carry_on(place, await _row(place, number), RunHold(database, number, 1, asked_at))
-
-
-async def _missing(place: _Place, whole: LakeRange, named: Sequence[int]) -> list[str]:
-    """Return the ids of named events that the range does not have and that were not erased, and say so."""
-    if not named:
-        return []
-    numbers, erased = await asyncio.to_thread(whole.numbers), await asyncio.to_thread(whole.erased)
-    found = await absent(place.database, named, numbers, erased)
-    ids = [format_event_id(place.incarnation, number) for number in sorted(found)]
-    if ids:
-        tell(f"not in this range of the lake: {' '.join(ids)}")
-    return ids
 
 
 def _refuse_kind(subscription: Row) -> None:
@@ -250,33 +234,45 @@ async def _refuse_cut_log(database: Database, storage: LakeStorage) -> None:
         raise CommandFailed("; ".join(found), 1)
 
 
-async def _count(
-    place: _Place, whole: LakeRange, subscription: int, found: Mapping[str, Any], missing: Sequence[str]
+async def _forecast(
+    place: _Place, whole: LakeRange, subscription: int, found: Mapping[str, Any], named: Sequence[int]
 ) -> int:
-    """Judge every event of the range as a run would, and send none."""
+    """Judge every event of the range as a run would, and send none. Name those that were named and are not there."""
     said_at = time.monotonic()
-    counts = {"events": found["events"], "would_send": 0, "erased": 0, "unwanted": 0}
+    left, sends, erased, unwanted = set(named), 0, 0, 0
     parts = batches(await asyncio.to_thread(whole.events, 0))
     while (part := await asyncio.to_thread(next, parts, None)) is not None:
         batch = await judged(place.database, part, subscription, has_filter=True)
-        counts["would_send"] += len(batch.events)
-        counts["erased"] += len(batch.erased)
-        counts["unwanted"] += len(batch.unwanted)
+        sends, erased, unwanted = sends + len(batch.events), erased + len(batch.erased), unwanted + len(batch.unwanted)
+        left.difference_update(event.id for event in part)
         if time.monotonic() - said_at > _TELL_SECONDS:
             said_at = time.monotonic()
             tell(f"{part[-1].event_id} judged")
-    counts["erased"] += await asyncio.to_thread(lambda: sum(1 for _ in whole.erased()))
-    code = 1 if missing else 0
+    erased += await asyncio.to_thread(_counted_off, whole.erased(), left)
+    lost = sorted(await unexplained(place.database, left))
+    missing = [format_event_id(place.incarnation, number) for number in lost]
     if place.as_json:
-        span_of = {name: found[name] for name in ("oldest", "newest")}
-        say(json.dumps({"dry_run": True, **counts, "missing": missing, **span_of}))
-        return code
-    span = f", from {found['oldest']} to {found['newest']}" if found["events"] else ""
+        counts = {"events": found["events"], "would_send": sends, "erased": erased, "unwanted": unwanted}
+        span = {name: found[name] for name in ("oldest", "newest")}
+        say(json.dumps({"dry_run": True, **counts, "missing": missing, **span}))
+        return 1 if missing else 0
+    dates = f", from {found['oldest']} to {found['newest']}" if found["events"] else ""
     say(
-        f"would send {counts['would_send']:,} of {counted(counts['events'], 'event')}{span}; "
-        f"{counts['erased']:,} erased, {counts['unwanted']:,} not wanted by the filter"
+        f"would send {sends:,} of {counted(found['events'], 'event')}{dates}; {erased:,} erased, {unwanted:,} not "
+        "wanted by the filter"
     )
-    return code
+    if missing:
+        say(f"not in this range of the lake: {' '.join(missing)}")
+    return 1 if missing else 0
+
+
+def _counted_off(numbers: Iterable[int], named: set[int]) -> int:
+    """Return how many numbers there are; take them out of the named ones."""
+    count = 0
+    for number in numbers:
+        named.discard(number)
+        count += 1
+    return count
 
 
 async def _resume(place: _Place, found: Row) -> int:
@@ -328,7 +324,7 @@ async def _carry_on(place: _Place, found: Row, hold: RunHold) -> int:
         raise
     except Exception as error:
         with suppress(DatabaseError):  # then the lease ends by itself
-            await hold.leave("paused", str(error))
+            await hold.leave("paused", str(error).partition("\n")[0][:_WHY_MAX])
         if not isinstance(error, Stopped) or error.is_final:
             raise
         raise CommandFailed(f"{error}. Go on by --resume replay_{found['id']}", error.code) from None
@@ -340,16 +336,12 @@ async def _sent(place: _Place, found: Row, hold: RunHold) -> LakeRange:
     """Send while the lease is kept."""
     try:
         async with asyncio.TaskGroup() as tasks, _sending(place, found, hold) as sending:
+            await hold.renew()
             keeper = tasks.create_task(hold.keep())
-            try:
-                await hold.renew()
-                whole = await asyncio.to_thread(_range_of, place, found)
-                events = await asyncio.to_thread(whole.events, found["last_event_id"])
-                await sending.send_all(events)
-            finally:
-                keeper.cancel()
-                with suppress(asyncio.CancelledError):
-                    await keeper
+            whole = await asyncio.to_thread(_range_of, place, found)
+            events = await asyncio.to_thread(whole.events, found["last_event_id"])
+            await sending.send_all(events)
+            keeper.cancel()
     except BaseExceptionGroup as group:
         raise group.exceptions[0] from None
     return whole
@@ -360,7 +352,7 @@ async def _sending(place: _Place, found: Row, hold: RunHold) -> AsyncIterator[Se
     """Build the delivery's own parts: the guarded client, the subscriber's keys, the attempts."""
     from app.assembly.delivery_options import worker_options
     from app.assembly.outbound import guarded_client, user_agent
-    from app.assembly.storage import open_secrets
+    from app.assembly.storage import present_secrets
     from app.cli.pipeline.backfilling.sending import Sending
     from app.settings.address import own_url
     from app.settings.egress_policy import guard_policy
@@ -368,13 +360,19 @@ async def _sending(place: _Place, found: Row, hold: RunHold) -> AsyncIterator[Se
     from webhooks.subscriber import Subscribers
 
     settings = place.settings
+    if (secrets := present_secrets(settings)) is None:
+        raise CommandFailed(
+            "the hub's secret keys are not here, and nothing is sent unsigned: run this with the hub's "
+            "HOOKWIRE_SECRET_KEYS, or with its HOOKWIRE_DATA_DIR",
+            2,
+        )
     port = settings.listen_address[1]
     public_url = settings.public_url.rstrip("/") or own_url(settings.listen, port)
     policy = guard_policy(settings, port)
     options = worker_options(settings, public_url, poll_seconds=1.0)
     async with aclosing(guarded_client(settings, policy, user_agent(public_url, place.incarnation))) as client:
         sender = Sender(client, public_url, options.retry_after_seconds_max)
-        subscribers = Subscribers(place.database, open_secrets(settings), policy)
+        subscribers = Subscribers(place.database, secrets, policy)
         yield Sending(place.database, hold, found, subscribers, sender, options)
 
 
@@ -398,9 +396,7 @@ async def _show(place: _Place, number: int, whole: LakeRange) -> int:
     tell("comparing the lake with what the receiver has taken")
     numbers = await asyncio.to_thread(whole.numbers)
     erased = await asyncio.to_thread(whole.erased)
-    result = await compared(
-        place.database, found, numbers, erased, place.incarnation, has_ended=found["state"] == "done"
-    )
+    result = await compared(place.database, found, numbers, erased, place.incarnation)
     if place.as_json:
         say(json.dumps(_shown(found) | {"audit": asdict(result), "exact": result.exit_code == 0}))
     else:

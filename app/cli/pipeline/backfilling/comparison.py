@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from math import inf
 from typing import Final
 
 from db.pool import Database, Row
 from event.identity import Incarnation, format_event_id
 
-__all__ = ["RangeAudit", "absent", "compared"]
+__all__ = ["RangeAudit", "compared", "unexplained"]
 
 _PARTS: Final = 100
+_FATES: Final = ("sent", "erased", "unwanted", "refused")
 _SHOWN: Final = 20
 """Ids of each kind, beside those that were refused."""
 
@@ -21,14 +24,15 @@ _SHOWN: Final = 20
 class RangeAudit:
     """What the lake has in the range, and what became of it.
 
-    * ``events``: events of the range in the lake now; ``sent``: those that the receiver has taken.
+    * ``events``: events of the range in the lake now, as far as the run has come; ``sent``: those that the receiver has
+      taken.
     * ``erased``: events that were erased before they were sent; ``unwanted``: those that the filter does not pass.
     * ``refused``: events that the receiver did not take, and that the run skipped.
     * ``missing``: events of the range that the run does not know, such as those archived after its beginning. Events
       that were named one by one, and that the range does not have, are missing, too.
     * ``vanished``: so many events were in the range at the beginning and were gone before they were sent.
     * ``extra``: events that were sent and are not in the lake, and that nobody erased.
-    * ``left``: events that a run which has not ended still has to send.
+    * ``left``: events that a run which is not done has not come to.
 
     ``examples`` has all ids of refused ones, and the first ids of missing and extra ones.
     """
@@ -46,118 +50,88 @@ class RangeAudit:
 
     @property
     def exit_code(self) -> int:
-        """Return 0 if the receiver got exactly the range, 1 for a difference, 2 if the run has not ended."""
+        """Return 0 if the receiver got exactly the range, 1 for a difference, 2 if the run has not come to its end."""
         return 1 if self.refused or self.missing or self.vanished or self.extra else 2 if self.left else 0
+
+    def name(self, what: str, numbers: Iterable[int], incarnation: Incarnation) -> None:
+        """Count these events, and name the first of them; name all that were refused."""
+        ids = [format_event_id(incarnation, number) for number in sorted(numbers)]
+        setattr(self, what, getattr(self, what) + len(ids))
+        examples = self.examples.setdefault(what, [])
+        examples += ids if what == "refused" else ids[: _SHOWN - len(examples)]
 
 
 class _Ordered:
-    """Numbers in order, taken up to one bound after the other. ``unseen`` loses those that were taken."""
+    """Numbers that come in order, taken up to one bound after the other."""
 
-    def __init__(self, numbers: Iterator[int], unseen: set[int]) -> None:
+    def __init__(self, numbers: Iterator[int]) -> None:
         self._numbers = numbers
-        self._unseen = unseen
-        self._next = next(numbers, None)
+        self._ahead: list[int] = []
 
-    def upto(self, through: float) -> Iterator[int]:
-        """Yield the numbers that were not taken yet, up to this one."""
-        while (number := self._next) is not None and number <= through:
-            self._unseen.discard(number)
-            yield number
-            self._next = next(self._numbers, None)
+    def upto(self, through: float) -> set[int]:
+        """Return those that were not taken yet, up to this one."""
+        taken: set[int] = set()
+        for number in chain(self._ahead, self._numbers):
+            if number > through:
+                self._ahead = [number]
+                return taken
+            taken.add(number)
+        self._ahead = []
+        return taken
 
 
 async def compared(
-    database: Database, run: Row, numbers: Iterator[int], erased: Iterator[int], incarnation: Incarnation, *,
-    has_ended: bool,
-) -> RangeAudit:  # fmt: skip
+    database: Database, run: Row, numbers: Iterator[int], erased: Iterator[int], incarnation: Incarnation
+) -> RangeAudit:
     """Compare. ``numbers`` are those of the range in the lake, ``erased`` those that the lake notes, both in order.
 
-    Memory holds one part of each at a time.
+    Memory holds the events of a window of batches.
     """
-    found = RangeAudit()
-    known: dict[str, set[int]] = {name: set() for name in ("sent", "erased", "unwanted", "refused")}
-    unseen = set(run["event_ids"] or ())
-    there, noted, unsent = _Ordered(numbers, unseen), _Ordered(erased, unseen), 0
-    async for through, parts in _windows(database, run):
-        for part in parts:
-            for name, ids in known.items():
-                ids.update(part[name])
-                unseen.difference_update(part[name])
-        ended = _taken(known, through)
-        here, gone = set(there.upto(through)), set(noted.upto(through))
-        _name(found, "missing", sorted(here.difference(*ended.values())), incarnation)
-        unsent += len(gone.difference(*ended.values()))
-        await _judge(database, found, ended, here | gone, incarnation)
+    found, is_done = RangeAudit(), run["state"] == "done"
+    there, noted = _Ordered(numbers), _Ordered(erased)
+    named, unsent = set(run["event_ids"] or ()), 0
+    async for through, fates in _windows(database, run):
+        here, gone = [await asyncio.to_thread(one.upto, through) for one in (there, noted)]
+        known = {*chain(*fates.values())}
+        named -= known | here | gone
+        unsent += len(gone - known)
         found.events += len(here)
-    # What a run that stopped midway has noted above its cursor.
-    ended, there_still = _taken(known, inf), set()
-    for number in there.upto(inf):
-        found.events += 1
-        if any(number in ids for ids in ended.values()):
-            there_still.add(number)
-        elif has_ended:
-            _name(found, "missing", [number], incarnation)
-        else:
-            found.left += 1
-    for number in noted.upto(inf):
-        if any(number in ids for ids in ended.values()):
-            there_still.add(number)
-        else:
-            unsent += 1
-    await _judge(database, found, ended, there_still, incarnation)
-    if has_ended:
-        ended_count = found.sent + found.erased + found.unwanted + found.refused
-        found.vanished = max(run["events"] - ended_count - max(unsent - run["erased_at_start"], 0), 0)
+        for fate in ("sent", "erased", "unwanted"):
+            setattr(found, fate, getattr(found, fate) + len(fates[fate]))
+        found.name("refused", fates["refused"], incarnation)
+        unknown = {number for number in here - known if is_done or number <= run["last_event_id"]}
+        found.name("missing", unknown, incarnation)
+        found.name("extra", await unexplained(database, fates["sent"] - here - gone), incarnation)
+    left = run["events"] - found.sent - found.erased - found.unwanted - found.refused
+    if is_done:
+        found.vanished = max(left - max(unsent - run["erased_at_start"], 0), 0)
+        found.name("missing", await unexplained(database, named), incarnation)
+    else:
+        found.left = max(left, 0)
     found.erased += unsent
-    _name(found, "missing", sorted(unseen - await _erased(database, unseen)), incarnation)
     return found
 
 
-async def absent(database: Database, named: Iterable[int], *known: Iterator[int]) -> set[int]:
-    """Return those of the named events that nobody knows: neither ``known`` nor erased by the hub."""
-    left = set(named)
-    for numbers in known:
-        left.difference_update(numbers)
-    return left - await _erased(database, left)
-
-
-def _taken(known: Mapping[str, set[int]], through: float) -> dict[str, set[int]]:
-    """Take those up to this number."""
-    ended = {name: {number for number in ids if number <= through} for name, ids in known.items()}
-    for name, ids in ended.items():
-        known[name].difference_update(ids)
-    return ended
-
-
-async def _erased(database: Database, numbers: Collection[int]) -> set[int]:
+async def unexplained(database: Database, numbers: Collection[int]) -> set[int]:
+    """Return those of these events that the database does not note as erased."""
     rows = await database.fetch("backfill.erased", list(numbers)) if numbers else ()
-    return {row["event_id"] for row in rows}
+    return set(numbers) - {row["event_id"] for row in rows}
 
 
-async def _windows(database: Database, run: Row) -> AsyncIterator[tuple[int, Sequence[Row]]]:
-    """Yield parts of batches in order, each time with the number up to which all parts were yielded."""
+async def _windows(database: Database, run: Row) -> AsyncIterator[tuple[float, Mapping[str, set[int]]]]:
+    """Yield one bound after the other, and what became of the events up to it that were not yielded before.
+
+    The parts of a batch have events above its own bound only. The last bound is the end of what the run has come to.
+    """
+    known: dict[str, set[int]] = {fate: set() for fate in _FATES}
     above, part = -1, 0
     while rows := await database.fetch("backfill.batches", run["id"], above, part, _PARTS):
+        for row in rows:
+            for fate, ids in known.items():
+                ids.update(row[fate])
         above, part = rows[-1]["above_id"], rows[-1]["part"]
-        yield above, rows
-    yield run["last_event_id"], ()
-
-
-async def _judge(
-    database: Database, found: RangeAudit, ended: Mapping[str, set[int]], explained: set[int], incarnation: Incarnation
-) -> None:
-    """Count what became of events. ``explained``: events that the lake has, or notes as erased."""
-    for name in ("sent", "erased", "unwanted"):
-        setattr(found, name, getattr(found, name) + len(ended[name]))
-    _name(found, "refused", sorted(ended["refused"]), incarnation, most=None)
-    gone = ended["sent"] - explained
-    _name(found, "extra", sorted(gone - await _erased(database, gone)), incarnation)
-
-
-def _name(
-    found: RangeAudit, what: str, numbers: Sequence[int], incarnation: Incarnation, *, most: int | None = _SHOWN
-) -> None:
-    setattr(found, what, getattr(found, what) + len(numbers))
-    examples = found.examples.setdefault(what, [])
-    named = numbers if most is None else numbers[: most - len(examples)]
-    examples += [format_event_id(incarnation, number) for number in named]
+        ended = {fate: {number for number in ids if number <= above} for fate, ids in known.items()}
+        for fate, ids in ended.items():
+            known[fate] -= ids
+        yield above, ended
+    yield inf if run["state"] == "done" else max([run["last_event_id"], *chain(*known.values())]), known

@@ -75,6 +75,10 @@ class LakeRange:
 
         return numbers(self._rows(erased_table(self._lake)))
 
+    def count_erased(self, first: int, last: int) -> int:
+        """Return how many of those lie between these numbers, both included."""
+        return sum(first <= number <= last for number in self.erased())
+
     def _there(self, above: int | None = None) -> Any:
         """Return the chosen events. One that the lake notes as erased may have come back from Kafka; it is left out."""
         from pipeline.erasure import erased_table

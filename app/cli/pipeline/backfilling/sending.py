@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -35,7 +34,6 @@ _TELL_SECONDS: Final = 5.0
 _BEHIND_SECONDS_MAX: Final = 0.2
 _CANCEL_MAX: Final = 5_000
 _MAY_COME_LATER: Final = (408, 425)
-_INTERRUPTED: Final = "it was interrupted"
 
 
 class Stopped(CommandFailed):
@@ -83,47 +81,32 @@ class Sending:
         self._next_at = self._rests_until = self._seen_at = 0.0
         self._batch = Portion(())
         self._erased: set[int] = set()
-        self._done: set[int] = set()
         self._said_at = 0.0
         self.examined = run["examined"]
 
     async def send_all(self, events: Iterator[Event]) -> None:
         """Send them, and note each batch. Raises :class:`Stopped`, ``HoldLost`` and ``DatabaseError``.
 
-        Cancelled, it ends the attempts in flight, notes them, and starts no other.
+        If something stops it, attempts in flight end and are noted. Cancelled, it notes what was taken before.
         """
-        self._done = {row["id"] for row in await self._database.fetch("backfill.ended_parts", self._run["id"])}
+        done = {row["id"] for row in await self._database.fetch("backfill.ended_parts", self._run["id"])}
         parts = batches(events)
-        ahead = asyncio.ensure_future(asyncio.to_thread(next, parts, None))
-        try:
-            while (part := await asyncio.shield(ahead)) is not None:
-                ahead = asyncio.ensure_future(asyncio.to_thread(next, parts, None))
-                await self._send(part)
-        finally:
-            with suppress(Exception):
-                await ahead  # a thread cannot be cancelled
+        while (part := await asyncio.to_thread(next, parts, None)) is not None:
+            await self._send(part, done)
 
-    async def _send(self, events: Sequence[Event]) -> None:
+    async def _send(self, events: Sequence[Event], done: Collection[int]) -> None:
         subscriber = await self._look()
-        self._batch = await judged(
-            self._database, events, subscriber.id, has_filter=self._has_filter, done=self._done
-        )  # fmt: skip
-        lanes = asyncio.ensure_future(self._send_lanes())
+        self._batch = await judged(self._database, events, subscriber.id, has_filter=self._has_filter, done=done)
         try:
-            await asyncio.shield(lanes)
+            async with asyncio.TaskGroup() as lanes:
+                for lane in self._batch.lanes():
+                    lanes.create_task(self._send_lane(lane))
         except asyncio.CancelledError:
-            self._fail(Stopped(_INTERRUPTED))
-            await lanes
             await self._note(None)
             raise
         await self._note(None if self._failure is not None else events[-1].id)
         if self._failure is not None:
             raise self._failure
-
-    async def _send_lanes(self) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            for lane in self._batch.lanes():
-                tasks.create_task(self._send_lane(lane))
 
     async def _send_lane(self, lane: Sequence[Event]) -> None:
         """Send events of one key one after the other, until something ends the batch."""
@@ -191,18 +174,19 @@ class Sending:
             await self._database.execute("subscription.pause", number, decision.pause_seconds)
         if decision.end_state is None:
             return
-        self._fail(Stopped(f"the subscription is {decision.end_state} ({decision.end_reason})"))
+        ended = Stopped(f"the subscription is {decision.end_state} ({decision.end_reason})")
+        self._fail(ended)  # before another attempt begins
         await self._database.fetchval(
             "subscription.end", number, decision.end_state, decision.end_reason, result.version
         )
         if decision.end_state == "gone":  # clean-up does the rest
             await self._database.fetchval("delivery.cancel_ended", [number], _CANCEL_MAX)
+        raise ended
 
     async def _present(self) -> Subscriber:
         """Return the subscriber as it is now; know which events of the batch were erased. Raises :class:`Stopped`."""
         async with self._looking:
-            if self._halt.is_set():
-                raise Stopped(_INTERRUPTED)
+            self._refuse_more()
             now = time.monotonic()
             if self._subscriber is not None and now - self._seen_at <= _FRESH_SECONDS and now >= self._rests_until:
                 return self._subscriber
@@ -215,6 +199,7 @@ class Sending:
         """Return the subscriber as it is now, once nothing pauses run or subscription. Raises :class:`Stopped`."""
         waits_for = None
         while True:
+            self._refuse_more()
             self._hold.check()
             seen_at = time.monotonic()
             row = await self._database.fetchrow("backfill.look", self._run["id"], self._hold.fence)
@@ -233,8 +218,6 @@ class Sending:
                 waits_for = reason
                 tell(f"waits: {reason}")
             await pause(self._halt, _LOOK_SECONDS)
-            if self._halt.is_set():
-                raise Stopped(_INTERRUPTED)
 
     def _pause_of(self, row: Row) -> str | None:
         if row["state"] == "paused":
@@ -274,6 +257,10 @@ class Sending:
         if time.monotonic() - self._said_at > _TELL_SECONDS:
             self._said_at = time.monotonic()
             tell(f"{self.examined:,} of {self._run['events']:,} done")
+
+    def _refuse_more(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
     def _fail(self, error: Exception) -> None:
         """End the batch: attempts in flight end, and none begins."""
