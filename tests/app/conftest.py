@@ -84,10 +84,10 @@ RunHub = Callable[..., AbstractAsyncContextManager[RunningHub]]
 
 @asynccontextmanager
 async def run_hub(
-    database_url: str, data_dir: Path, roles: Sequence[str] = ("api",), **settings: Any
+    url: str, folder: Path, /, roles: Sequence[str] = ("api",), **settings: Any
 ) -> AsyncIterator[RunningHub]:
-    """Run a hub while the block runs; settings by name."""
-    values = {"listen": "127.0.0.1:0", "data_dir": data_dir, "database_url": database_url, "log_level": "error"}
+    """Run a hub while the block runs; settings by name, also another ``database_url`` or ``data_dir``."""
+    values = {"listen": "127.0.0.1:0", "data_dir": folder, "database_url": url, "log_level": "error"}
     values["database_connections_max"] = 5  # all services begin at once: each would open a session of its own
     loaded = Settings(**{**values, **settings})
     failed: Exception | None = None
@@ -98,7 +98,7 @@ async def run_hub(
             try:
                 reached = f"http://{loaded.listen}" if loaded.public_url else assembly.public_url
                 async with httpx.AsyncClient(base_url=reached, trust_env=False, verify=False, timeout=80) as client:
-                    hub = RunningHub(assembly.public_url, client, loaded, database_url)
+                    hub = RunningHub(assembly.public_url, client, loaded, url)
                     await hub.until("/readyz", lambda answer: answer["database"] == "ok")
                     yield hub
             except Exception as error:  # noqa: BLE001 - raised again outside of the group: in the test's own words
