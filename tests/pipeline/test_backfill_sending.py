@@ -10,6 +10,7 @@ import pytest
 from app.cli.failure import CommandFailed
 from app.cli.pipeline.backfilling.batch import Portion, batches
 from app.cli.pipeline.backfilling.command import backfilled
+from app.cli.pipeline.backfilling.hold import HoldLost, RunHold
 from event.event import Event
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, opened, receiver, running_hub
 from tests.pipeline.backfill_harness import Backfill, bodies, is_in_order, quick_looks
@@ -104,6 +105,20 @@ async def test_after_429_the_rest_of_the_batch_waits_and_no_attempt_is_used_up(
         code, said = await run.act()
     assert (code, said["exact"], sorted(bodies(receiver))) == (0, True, [1, 1, 2, 3])
     assert arrived[1] - arrived[0] >= 1.5
+
+
+async def test_a_process_that_was_stopped_since_it_looked_at_its_lease_sends_nothing(
+    running_hub: RunHub, receiver: Receiver, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may have taken the run."""
+    monkeypatch.setattr(RunHold, "check", lambda *_: None)
+    monkeypatch.setattr(RunHold, "latest", lambda *_: time.monotonic() - 1.0)
+    async with running_hub() as hub:
+        run = Backfill(hub, capsys)
+        await run.begin(receiver.callback, [1, 2])
+        with pytest.raises(HoldLost):
+            await run.act()
+    assert bodies(receiver) == []
 
 
 async def test_410_ends_the_subscription_and_stops_the_run(

@@ -15,7 +15,7 @@ from event.event import Event
 if TYPE_CHECKING:
     from pipeline.selection import ArchivedEvent
 
-__all__ = ["EVENTS_MAX", "Portion", "batches", "event_of", "judged"]
+__all__ = ["EVENTS_MAX", "Portion", "batches", "erased_among", "event_of", "judged"]
 
 EVENTS_MAX: Final = 256
 _BYTES_MAX: Final = 8 * 1024 * 1024
@@ -77,8 +77,7 @@ async def judged(
     Any note of an erasure counts: of the hub, of which the lake may know nothing yet, and of the lake.
     """
     left = [event for event in events if event.id not in done]
-    rows = await database.fetch("backfill.erased", [event.id for event in left])
-    erased = {row["event_id"] for row in rows}
+    erased = await erased_among(database, [event.id for event in left])
     kept = [event for event in left if event.id not in erased]
     passed = await _passed(database, kept, subscription) if has_filter and kept else {event.id for event in kept}
     return Portion(
@@ -86,6 +85,11 @@ async def judged(
         erased=sorted(erased),
         unwanted=[event.id for event in kept if event.id not in passed],
     )
+
+
+async def erased_among(database: Database, numbers: Sequence[int]) -> set[int]:
+    """Return those of these events that the database notes as erased."""
+    return {row["event_id"] for row in await database.fetch("backfill.erased", numbers)}
 
 
 async def _passed(database: Database, events: Sequence[Event], subscription: int) -> set[int]:

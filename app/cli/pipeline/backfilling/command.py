@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from app.cli.entry import Config, Json, run, say, settings_from, tell
+from app.cli.entry import Config, Json, Why, run, say, settings_from, tell
 from app.cli.failure import CommandFailed
 from app.cli.pipeline.backfilling.batch import batches, judged
 from app.cli.pipeline.backfilling.comparison import RangeAudit, compared, unexplained
@@ -54,7 +54,6 @@ Attempts = Annotated[int, typer.Option("--attempts", min=1, max=20, help="How of
 Skip = Annotated[
     bool, typer.Option("--skip-refused", help="Go on past an event that the receiver refuses, and list it.")
 ]
-Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Count the events and send none.")]
 Resume = Annotated[str | None, typer.Option("--resume", help="Go on with this run (replay_...).")]
 Pause = Annotated[str | None, typer.Option("--pause", help="Pause this run.")]

@@ -9,6 +9,7 @@ from itertools import chain
 from math import inf
 from typing import Final
 
+from app.cli.pipeline.backfilling.batch import erased_among
 from db.pool import Database, Row
 from event.identity import Incarnation, format_event_id
 
@@ -114,8 +115,7 @@ async def compared(
 
 async def unexplained(database: Database, numbers: Collection[int]) -> set[int]:
     """Return those of these events that the database does not note as erased."""
-    rows = await database.fetch("backfill.erased", list(numbers)) if numbers else ()
-    return set(numbers) - {row["event_id"] for row in rows}
+    return set(numbers) - await erased_among(database, list(numbers)) if numbers else set()
 
 
 async def _windows(database: Database, run: Row) -> AsyncIterator[tuple[float, Mapping[str, set[int]]]]:

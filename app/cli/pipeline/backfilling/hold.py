@@ -35,8 +35,12 @@ class RunHold:
 
     def check(self, seconds: float = 0.0) -> None:
         """Raise :class:`HoldLost` unless the lease lasts for so long: call it before the first byte of an attempt."""
-        if time.monotonic() + seconds >= self._until:
+        if time.monotonic() >= self.latest(seconds):
             raise HoldLost(self.replay)
+
+    def latest(self, seconds: float) -> float:
+        """Return the monotonic time after which an attempt of so many seconds would outlast the lease."""
+        return self._until - seconds
 
     async def renew(self) -> None:
         """Hold it for another lease from now on. Raises :class:`HoldLost` and ``DatabaseError``."""

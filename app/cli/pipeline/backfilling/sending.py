@@ -11,10 +11,11 @@ from typing import Final
 
 from app.cli.entry import tell
 from app.cli.failure import CommandFailed
-from app.cli.pipeline.backfilling.batch import Portion, batches, judged
-from app.cli.pipeline.backfilling.hold import RunHold
+from app.cli.pipeline.backfilling.batch import Portion, batches, erased_among, judged
+from app.cli.pipeline.backfilling.hold import HoldLost, RunHold
 from db.errors import DatabaseError
 from db.pool import Database, Row
+from egress.failure import NotSent
 from event.event import Event
 from runtime.pause import pause
 from webhooks.attempt import Attempts, result_of
@@ -161,7 +162,10 @@ class Sending:
             self._hold.check(seconds)
             now, started_at = time.monotonic(), datetime.now(UTC)
             claim = Claim(event, subscriber, number, self._hold.fence, now, now, is_replay=True)
-            outcome = await self._attempts.make([claim], seconds, started_at)
+            try:
+                outcome = await self._attempts.make([claim], seconds, started_at, self._hold.latest(seconds))
+            except NotSent:  # the process was stopped since the look at the lease
+                raise HoldLost(self._hold.replay) from None
             result = result_of(claim, started_at, outcome, self._options, random.random, leads=True)
             if (rest := result.decision.pause_seconds) is not None:  # before another one takes the slot
                 self._rests_until = max(self._rests_until, time.monotonic() + max(rest, _REST_SECONDS_MIN))
@@ -191,8 +195,7 @@ class Sending:
             if self._subscriber is not None and now - self._seen_at <= _FRESH_SECONDS and now >= self._rests_until:
                 return self._subscriber
             subscriber = await self._look()
-            rows = await self._database.fetch("backfill.erased", [event.id for event in self._batch.events])
-            self._erased = {row["event_id"] for row in rows}
+            self._erased = await erased_among(self._database, [event.id for event in self._batch.events])
             return subscriber
 
     async def _look(self) -> Subscriber:
