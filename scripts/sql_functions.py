@@ -29,12 +29,12 @@ _NAMES = {
         "act_on_due_job add_callbacks add_job add_jobs add_plain_job add_plain_jobs admit_job_rule announce_jobs "
         "approve_job assign_job available_kinds cancel_job check_job_draft check_job_result check_reviewer claim_jobs "
         "complete_job complete_jobs cut_result decline_job delay_job end_jobs enqueue enqueue_events event_job_args "
-        "event_job_content extend_jobs fail_job finish_job fire_schedule held_jobs is_person is_plain_kind "
-        "is_told_result job_backoff_seconds job_due job_is_for_people job_keys job_policy jobs_within keep_jobs "
-        "key_allowances lock_job_kind locked_job note_job pause_job_kind pick_at_head pick_by_key pick_limited_jobs "
-        "progress_job publish_all put_job_kind refuse_stale_job release_jobs release_limit_text releases_max "
-        "resume_job retry_job running_job send_back_job settle_failure snooze_job sql_role take_jobs unassign_job "
-        "why_no_result with_role"
+        "event_job_content extend_jobs fail_job finish_job fire_schedule held_jobs is_person is_plain_draft "
+        "is_plain_kind is_told_result job_backoff_seconds job_due job_is_for_people job_keys job_policy jobs_within "
+        "keep_jobs key_allowances lock_job_kind locked_job note_job pause_job_kind pick_at_head pick_by_key "
+        "pick_limited_jobs progress_job publish_all put_job_kind refuse_stale_job release_jobs release_limit_text "
+        "releases_max resume_job retry_job running_job send_back_job settle_failure snooze_job sql_role take_jobs "
+        "unassign_job why_no_result with_role"
     ),
     "ledger": "content_hash ledger_hash ledger_sum",
     "message": (

@@ -176,9 +176,7 @@ DECLARE
     made uuid;
 BEGIN
     SELECT i.* INTO house FROM hookwire.installation i;
-    IF hookwire.is_plain_kind(policy) AND hookwire.is_queue_name(kind) AND (queue IS NULL OR hookwire.is_queue_name(queue))
-       AND coalesce(octet_length(key) <= 1024, true) AND coalesce(octet_length(args::text) <= 1048576, true)
-       AND hookwire.is_readable_json(args)
+    IF hookwire.is_plain_kind(policy) AND hookwire.is_plain_draft(kind, args, key, queue)
        AND (house.kinds_auto_create OR (SELECT k.kind FROM hookwire.job_kinds k WHERE k.kind = add_plain_job.kind) IS NOT NULL) THEN
         INSERT INTO hookwire.jobs AS j
             (kind, queue, state, args, key, rank_at, deadline_at, attempts_max, run_seconds, number, created_by, created_at)
@@ -213,11 +211,7 @@ BEGIN
     IF NOT coalesce((
         SELECT bool_and(CASE WHEN jsonb_typeof(d.draft) = 'object' THEN
             d.draft - all_members = '{}' AND jsonb_strip_nulls(d.draft - plain_members) = '{}'
-            AND hookwire.is_queue_name(d.draft->>'kind')
-            AND (d.draft->>'queue' IS NULL OR hookwire.is_queue_name(d.draft->>'queue'))
-            AND coalesce(octet_length(d.draft->>'key') <= 1024, true)
-            AND hookwire.is_readable_json(d.draft->'args')
-            AND coalesce(octet_length((d.draft->'args')::text) <= 1048576, true)
+            AND hookwire.is_plain_draft(d.draft->>'kind', d.draft->'args', d.draft->>'key', d.draft->>'queue')
         ELSE false END) FROM jsonb_array_elements(drafts) AS d(draft)), false) THEN
         RETURN;
     END IF;
@@ -962,6 +956,15 @@ RETURN COALESCE((((octet_length(name) >= 1) AND (octet_length(name) <= 200)) AND
 COMMENT ON FUNCTION hookwire.is_person(text) IS
 'Return whether an actor or an assignee names a person.';
 REVOKE EXECUTE ON FUNCTION hookwire.is_person(text) FROM PUBLIC;
+
+CREATE OR REPLACE FUNCTION hookwire.is_plain_draft(kind text, args jsonb, key text, queue text)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (hookwire.is_queue_name(kind) AND ((queue IS NULL) OR hookwire.is_queue_name(queue)) AND COALESCE((octet_length(key) <= 1024), true) AND hookwire.is_readable_json(args) AND COALESCE((octet_length((args)::text) <= 1048576), true));
+COMMENT ON FUNCTION hookwire.is_plain_draft(text,jsonb,text,text) IS
+'Return whether a job of these members alone would be accepted. If not, check_job_draft says why.';
+REVOKE EXECUTE ON FUNCTION hookwire.is_plain_draft(text,jsonb,text,text) FROM PUBLIC;
 
 CREATE OR REPLACE FUNCTION hookwire.is_plain_kind(policy hookwire.job_kinds)
  RETURNS boolean
