@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,7 @@ __all__ = [
     "cpu_seconds",
     "peak_bytes",
     "postgres_cpu_seconds",
+    "process_tree",
     "running_harness",
     "running_sink",
 ]
@@ -45,23 +46,31 @@ def peak_bytes(pid: int) -> int:
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
-def _tree(pid: int) -> Iterator[float]:
-    """Yield the processor time of each process of the tree. A process that ends meanwhile is left out."""
+def process_tree(pid: int) -> Iterator[int]:
+    """Yield the process and its descendants. A process that ends meanwhile is left out."""
     try:
-        used = cpu_seconds(pid)
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        children = [child for task in Path(f"/proc/{pid}/task").iterdir() for child in _children_of(task)]
     except (FileNotFoundError, ProcessLookupError):
         return
-    yield used
+    yield pid
     for child in children:
-        yield from _tree(int(child))
+        yield from process_tree(child)
+
+
+def _children_of(task: Path) -> list[int]:
+    """Return the processes that a thread has started."""
+    return [int(child) for child in (task / "children").read_text().split()]
 
 
 def postgres_cpu_seconds(postmaster: int) -> float:
     """Return the processor time of the postmaster and of all its children, in seconds."""
     fields = Path(f"/proc/{postmaster}/stat").read_text().rpartition(")")[2].split()
     ended = (int(fields[13]) + int(fields[14])) / _TICKS
-    return ended + sum(_tree(postmaster))
+    used = 0.0
+    for pid in process_tree(postmaster):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            used += cpu_seconds(pid)
+    return ended + used
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from urllib.parse import urlencode
 import asyncpg
 
 from benchmarks.harness import Harness, running_harness
-from benchmarks.load import Load, drive
+from benchmarks.load import Load, drive, milliseconds
 from db.statements import STATEMENTS
 
 _HANGING = 1_000
@@ -102,9 +102,10 @@ async def _subscribing(harness: Harness) -> list[str]:
             status = await _post(harness, mode="subscribe", topic=topic, callback=callback)
             assert status == 202, status
         busy = await _offer(harness, lambda n: f"http://127.3.{n // 250}.{n % 250 + 1}:{answering}/", 300)
+    (calm50, calm99), (busy50, busy99) = ([milliseconds(one, share) for share in (0.5, 0.99)] for one in (calm, busy))
     return [
-        f"subscribe, nothing hangs            p50 {_at(calm, 0.5):.1f} ms, p99 {_at(calm, 0.99):.1f} ms",
-        f"subscribe, {_HANGING:,} verifications hang  p50 {_at(busy, 0.5):.1f} ms, p99 {_at(busy, 0.99):.1f} (bar 50)",
+        f"subscribe, nothing hangs            p50 {calm50:.1f} ms, p99 {calm99:.1f} ms",
+        f"subscribe, {_HANGING:,} verifications hang  p50 {busy50:.1f} ms, p99 {busy99:.1f} (bar 50)",
     ]
 
 
@@ -160,10 +161,6 @@ async def _median(sql: asyncpg.Connection, statement: str, *arguments: object) -
         await transaction.rollback()
         assert rows, "nothing was due"
     return statistics.median(found)
-
-
-def _at(seconds: list[float], share: float) -> float:
-    return 1000 * sorted(seconds)[min(int(len(seconds) * share), len(seconds) - 1)]
 
 
 def _request(harness: Harness, form: str) -> bytes:

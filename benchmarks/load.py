@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-__all__ = ["Load", "drive"]
+__all__ = ["Load", "drive", "milliseconds"]
 
 
 @dataclass
@@ -26,8 +26,12 @@ class Load:
 
     def percentile(self, share: float) -> float:
         """Return the milliseconds within which this share of the answers came."""
-        ordered = sorted(self.latencies)
-        return 1000 * ordered[min(int(len(ordered) * share), len(ordered) - 1)]
+        return milliseconds(self.latencies, share)
+
+
+def milliseconds(seconds: Sequence[float], share: float) -> float:
+    """Return the milliseconds within which this share of the times lies. There is at least one."""
+    return 1000 * sorted(seconds)[min(int(len(seconds) * share), len(seconds) - 1)]
 
 
 class _Client(asyncio.Protocol):

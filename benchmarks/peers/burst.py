@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import httpx
 
+from benchmarks.load import milliseconds
 from benchmarks.peers.clients import Clients
 from benchmarks.peers.product import Product
 
@@ -151,10 +152,10 @@ def _burst(sender: _Sender, copies: Sequence[tuple[int, float]], product: Produc
         acknowledged=len(acknowledged),
         refused=sender.refused.total(),
         ack_rate=_rate(acknowledged.values(), first_at),
-        ack_p50=_milliseconds(acks, 0.5),
+        ack_p50=milliseconds(acks, 0.5) if acks else None,
         copy_rate=_rate([at for _, at in owed], first_at),
-        received_p50=_milliseconds(received, 0.5),
-        received_p99=_milliseconds(received, 0.99),
+        received_p50=milliseconds(received, 0.5) if received else None,
+        received_p99=milliseconds(received, 0.99) if received else None,
         processor_ms=1000 * used / len(owed) if owed else None,
         memory_bytes=product.memory_bytes(),
         lost=sum(max(product.copies - counts[number], 0) for number in acknowledged),
@@ -173,8 +174,3 @@ def _owed(copies: Sequence[tuple[int, float]], each: int) -> Iterator[tuple[int,
 
 def _rate(times: Collection[float], first_at: float) -> float:
     return len(times) / (max(times) - first_at) if times else 0.0
-
-
-def _milliseconds(seconds: Sequence[float], share: float) -> float | None:
-    ordered = sorted(seconds)
-    return 1000 * ordered[min(int(len(ordered) * share), len(ordered) - 1)] if ordered else None

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from benchmarks.harness import postgres_cpu_seconds
+from benchmarks.harness import postgres_cpu_seconds, process_tree
 from benchmarks.peers.clients import Clients, post_request
 from benchmarks.peers.mark import body
 
@@ -65,17 +65,7 @@ class Product:
 
     def memory_bytes(self) -> int:
         """Return the memory of all its processes; a page that several share counts once."""
-        return sum(map(_memory_bytes, {pid for root in self.roots for pid in _tree(root)}))
-
-
-def _tree(pid: int) -> list[int]:
-    """Return the process and its descendants. A process that ends meanwhile is left out."""
-    try:
-        tasks = [*Path(f"/proc/{pid}/task").iterdir()]
-        children = [child for task in tasks for child in (task / "children").read_text(encoding="ascii").split()]
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-    return [pid, *(one for child in children for one in _tree(int(child)))]
+        return sum(map(_memory_bytes, {pid for root in self.roots for pid in process_tree(root)}))
 
 
 def _memory_bytes(pid: int) -> int:
