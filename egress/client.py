@@ -7,9 +7,9 @@
                     DnsFailed                 Blocked         ConnectFailed, TlsFailed         OutboundError
 
 One total deadline covers the whole attempt. The name is resolved once, every address is judged, and only judged
-addresses are dialled. No second lookup could give another answer. Redirects are answers, proxies and
-credentials from the environment are never read, cookies are not kept, bodies are not decoded.
-:mod:`egress.tunnel` goes through the operator's proxy.
+addresses are dialled. No second lookup could give another answer. Redirects are answers, proxies and credentials from
+the environment are never read, cookies are not kept, bodies are not decoded. :mod:`egress.tunnel` goes through the
+operator's proxy.
 """
 
 import asyncio
