@@ -3,9 +3,9 @@
 aiokafka numbers a batch when it sends it. After a refused batch, the next one of its partition would be out of sequence
 for ever. A broker that refuses a batch for its records or its topic has kept nothing of it. So :meth:`refused` takes
 the number back, and the producer goes on. That is safe only if the answer is the one to the first try: an earlier try
-may have been kept. After any other failure the producer is discarded and never repaired (RK-15).
+may have been kept. After any other failure the producer is discarded and never repaired.
 
-aiokafka cannot close without flushing and without waiting for an unreachable broker (RK-27).
+aiokafka cannot close without flushing and without waiting for an unreachable broker.
 :meth:`KafkaProducer.discard` therefore ends its sender task itself, and the version is pinned to 0.14.
 """
 
@@ -56,6 +56,7 @@ class KafkaProducer:
     async def start(self) -> None:
         """Connect and get a producer id. The broker then ends a transaction that a predecessor left open."""
         keep_refusals(self._producer)
+        _retrieve_failures(self._producer._sender)
         with translated("starting a producer"):
             async with asyncio.timeout(self._options.request_seconds * 2):
                 await self._producer.start()
@@ -126,7 +127,7 @@ class KafkaProducer:
         return True
 
     def mark(self, group: str, topic: str, number: int) -> None:
-        """Begin to make a batch's number the committed offset of a consumer group, within the transaction (RR-06)."""
+        """Begin to make a batch's number the committed offset of a consumer group, within the transaction."""
         transactions = self._producer._txn_manager
         if transactions.is_in_transaction():
             offsets = {TopicPartition(topic, 0): OffsetAndMetadata(number, "")}
@@ -169,7 +170,7 @@ class KafkaProducer:
         return all_answered
 
     def _retrieve(self) -> None:
-        """Retrieve the exceptions of futures that no task awaits. Otherwise asyncio logs them later (RK-21)."""
+        """Retrieve the exceptions of futures that no task awaits. Otherwise asyncio logs them later."""
         undrained = self._producer._message_accumulator._batches.values()
         waiters = [batch._drain_waiter for batches in undrained for batch in batches]
         transaction_end = self._producer._txn_manager.wait_for_transaction_end()
@@ -182,3 +183,27 @@ class KafkaProducer:
             elif not future.cancelled():
                 future.exception()
         self._wave = []
+
+
+def _retrieve_failures(sender: Any) -> None:
+    """Retrieve the exception of each request. A sender that ends leaves the other requests behind."""
+    produce, ask = sender._send_produce_req, sender._maybe_do_transactional_request
+
+    def asking() -> asyncio.Task[None] | None:
+        task: asyncio.Task[None] | None = ask()
+        if task is not None:
+            task.add_done_callback(_retrieve_failure)
+        return task
+
+    async def producing(*batches: Any) -> None:
+        task = asyncio.current_task()
+        assert task is not None, "the sender makes a task of each request"
+        task.add_done_callback(_retrieve_failure)
+        await produce(*batches)
+
+    sender._send_produce_req, sender._maybe_do_transactional_request = producing, asking
+
+
+def _retrieve_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled():
+        task.exception()

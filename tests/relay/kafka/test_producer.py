@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiokafka.errors import NotLeaderForPartitionError
+from aiokafka.errors import KafkaError, NotLeaderForPartitionError
 
 from relay.kafka.options import KafkaOptions
-from relay.kafka.producer import KafkaProducer
+from relay.kafka.producer import KafkaProducer, _retrieve_failures
 from relay.sink import SinkUnavailable
 from scripts.servers.kafka import KafkaServer
 
@@ -57,3 +59,23 @@ async def test_a_cluster_whose_brokers_are_all_fenced_is_trouble_until_one_is_ba
     brokers = again.brokers
     await again.discard()
     assert ("Kafka" in str(caught.value), brokers) == (True, 1)
+
+
+async def test_requests_that_fail_behind_a_sender_that_has_ended_are_not_logged_as_forgotten(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """RK-21: a sender that was fenced waits for none of its other requests; they fail when the client closes."""
+
+    async def fails(*_: Any) -> None:
+        raise KafkaError("the connection was closed")
+
+    sender = SimpleNamespace(
+        _send_produce_req=fails, _maybe_do_transactional_request=lambda: asyncio.create_task(fails())
+    )
+    _retrieve_failures(sender)
+    with caplog.at_level(logging.ERROR, logger="asyncio"):
+        requests = [sender._maybe_do_transactional_request(), asyncio.create_task(sender._send_produce_req(1, {}))]
+        await asyncio.wait(requests)
+        del requests
+        gc.collect()
+    assert [entry.getMessage() for entry in caplog.records] == []
