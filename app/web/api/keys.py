@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.audited import audited
 from app.web.api.route.context import In
 from app.web.api.route.paging import Paged
-from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.refusals import BODY, refusals
+from app.web.api.route.strict_route import strict_router
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -21,9 +21,7 @@ from hub.keys import Keys, NewKey
 
 __all__ = ["key_out", "router"]
 
-router = APIRouter(
-    prefix="/keys", tags=["keys"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
-)
+router = strict_router("/keys", "keys")
 KeyScope = Literal["publish", "subscribe", "read", "payloads", "operate", "enqueue", "work", "call", "admin"]
 Patterns = Annotated[list[Annotated[str, Field(max_length=249)]], Field(min_length=1, max_length=50)]
 _LIFETIME_MAX = 10 * 366 * 86_400
@@ -107,11 +105,8 @@ def key_out(row: Row) -> dict[str, Any]:
     "",
     status_code=201,
     summary="Create an API key",
-    responses=refusals(
-        "malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large",
-        "invalid-pattern",
-    ),
-)  # fmt: skip
+    responses=refusals(*BODY, "invalid-pattern"),
+)
 @needs("admin")
 async def create(request: Request, body: KeyIn, context: In) -> KeyCreated:
     """Returns the key, which is shown only now. Only its digest is stored."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.context import Context, In
 from app.web.api.route.moment import ZonedMoment
 from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.strict_route import strict_router
 from app.web.authentication import require_topic, topics_expression
 from app.web.problem import Problem
 from app.web.scopes import needs
@@ -21,9 +21,7 @@ from event.identity import format_event_id
 
 __all__ = ["Since", "Until", "id_range", "router"]
 
-router = APIRouter(
-    prefix="/events", tags=["events"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
-)
+router = strict_router("/events", "events")
 Since = Annotated[ZonedMoment | None, Query(description="Accepted at or after this moment; RFC 3339 with a zone.")]
 Until = Annotated[ZonedMoment | None, Query(description="Accepted before this moment.")]
 Outcome = Literal["waiting", "dead", "delivered"]

@@ -5,23 +5,20 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.context import In
 from app.web.api.route.moment import Until, ZonedMoment, rate, span_of, whole
 from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.strict_route import strict_router
 from app.web.problem import Problem
 from app.web.scopes import needs
 from event.topic import TopicError, validate_topic
 
 __all__ = ["TopicStats", "router"]
 
-router = APIRouter(
-    prefix="/topics", tags=["topics"], route_class=StrictRoute,
-    responses=refusals("database-unavailable", "busy", "invalid-parameter"),
-)  # fmt: skip
+router = strict_router("/topics", "topics", "invalid-parameter")
 _HOURS_MAX: Final = 1_500
 _POINT: dict[str, Any] = {"at": "2026-01-15T09:00:00Z", "accepted": 620}
 _SINK: dict[str, Any] = {"sink": "webhooks", "owed": 620, "sent": 620, "dead": 0}

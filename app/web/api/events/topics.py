@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.job_rule import JobRule
@@ -16,8 +16,8 @@ from app.web.api.route.context import Context, In
 from app.web.api.route.database_refusal import job_refusals
 from app.web.api.route.paging import PagedByName
 from app.web.api.route.precondition import IfMatch, etag, version_meant
-from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.refusals import OPTIONAL_BODY, refusals
+from app.web.api.route.strict_route import strict_router
 from app.web.api.route.user_content import UserContent
 from app.web.authentication import topics_expression
 from app.web.problem import Problem
@@ -32,9 +32,7 @@ from webhooks.message import link_header
 
 __all__ = ["router"]
 
-router = APIRouter(
-    prefix="/topics", tags=["topics"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
-)
+router = strict_router("/topics", "topics")
 Sink = Literal["kafka", "amqp", "webhooks", "jobs"]
 
 
@@ -273,11 +271,8 @@ async def get_settings(topic: str, response: Response, context: In) -> TopicSett
 @router.put(
     "/{topic}/settings",
     summary="Set a topic's settings",
-    responses=refusals(
-        "invalid-topic", "malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large",
-        "precondition-failed", "unknown-job",
-    ),
-)  # fmt: skip
+    responses=refusals(*OPTIONAL_BODY, "invalid-topic", "precondition-failed", "unknown-job"),
+)
 @needs("admin", reach="topic")
 async def put_settings(
     request: Request, topic: str, body: TopicSettings, response: Response, context: In, if_match: IfMatch = None

@@ -5,21 +5,19 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.context import In
 from app.web.api.route.moment import ZonedMoment
 from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.strict_route import strict_router
 from app.web.scopes import needs
 
 __all__ = ["router"]
 
-router = APIRouter(
-    prefix="/audit", tags=["audit"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
-)
+router = strict_router("/audit", "audit")
 Text = Annotated[str | None, Query(max_length=500, pattern=r"^[^\x00]*$", description="Exactly this one.")]
 _EXAMPLE: dict[str, Any] = {
     "at": "2026-01-15T09:40:00Z",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.event_search import Since, Until, id_range
@@ -16,8 +16,8 @@ from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.context import Context, In
 from app.web.api.route.known_subscription import find
 from app.web.api.route.paging import Paged
-from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.refusals import ACT, refusals
+from app.web.api.route.strict_route import strict_router
 from app.web.authentication import may_reach_topic, require_topic
 from app.web.problem import Problem
 from app.web.scopes import needs
@@ -28,10 +28,7 @@ from webhooks.delivery_id import format_delivery_id, parse_delivery_id
 
 __all__ = ["router"]
 
-router = APIRouter(
-    prefix="/dead-letters", tags=["dead letters"], route_class=StrictRoute,
-    responses=refusals("database-unavailable", "busy"),
-)  # fmt: skip
+router = strict_router("/dead-letters", "dead letters")
 Kind = Literal["refused", DeadKind]
 _RECORD = re.compile(r"dead_(kafka|amqp)_([0-9]{1,18})")
 _LARGEST = 2**63 - 1
@@ -41,9 +38,7 @@ _STATEMENTS = {
     "retry": ("dead_letter.retry_delivery", "dead_letter.retry_record"),
     "purge": ("dead_letter.purge_delivery", "dead_letter.purge_record"),
 }
-_VERB = refusals(
-    "not-found", "invalid-parameter", "malformed-json", "unsupported-media-type", "body-too-large", "outcome-unknown"
-)
+_VERB = refusals(*ACT)
 _EXAMPLE: dict[str, Any] = {
     "id": "dlv_42_7",
     "sink": "webhooks",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from app.web.api.events.delivery_row import delivery_out
@@ -18,8 +18,8 @@ from app.web.api.route.context import Context, In
 from app.web.api.route.event_ids import event_number
 from app.web.api.route.known_subscription import find
 from app.web.api.route.paging import Paged
-from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.refusals import OPTIONAL_BODY, refusals
+from app.web.api.route.strict_route import strict_router
 from app.web.authentication import require_every_topic, require_topic, shows_payloads
 from app.web.problem import Problem
 from app.web.scopes import needs
@@ -29,10 +29,7 @@ from webhooks.delivery_id import parse_delivery_id
 
 __all__ = ["router"]
 
-router = APIRouter(
-    prefix="/deliveries", tags=["deliveries"], route_class=StrictRoute,
-    responses=refusals("database-unavailable", "busy"),
-)  # fmt: skip
+router = strict_router("/deliveries", "deliveries")
 State = DeliveryState
 _LARGEST = 2**63 - 1
 _EXAMINED_MAX = 2_000
@@ -42,7 +39,7 @@ _OPEN_STATES = ("pending", "sending", "retrying", "parked", "dead")
 Seconds = Annotated[float, AfterValidator(lambda seconds: round(seconds, 6))]
 _MISSING = "There is no such delivery."
 _DONE = "No such delivery waits; it is being sent now, or has ended."
-_REFUSED = refusals("not-found", "malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large")
+_REFUSED = refusals(*OPTIONAL_BODY, "not-found")
 
 
 _DELIVERY_EXAMPLE: dict[str, Any] = {

@@ -6,13 +6,13 @@ import time
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Path, Request, Response
+from fastapi import Body, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.audited import audited
 from app.web.api.route.context import Context, In
-from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import NO_NUL, StrictRoute
+from app.web.api.route.refusals import ACT, OPTIONAL_BODY, refusals
+from app.web.api.route.strict_route import NO_NUL, strict_router
 from app.web.authentication import shows_payloads
 from app.web.problem import Problem
 from app.web.publishing.publish_problem import admit_topic
@@ -27,22 +27,12 @@ from hub.publish import store_event
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["sources"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy"))
+router = strict_router("", "sources")
 _READ = refusals("not-found", "invalid-parameter", "secret-unreadable")
 Source = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", examples=["github"])]
 _TEXT_MAX = 249
-_BODY = refusals(
-    "malformed-json",
-    "invalid-parameter",
-    "unsupported-media-type",
-    "body-too-large",
-    "outcome-unknown",
-    "secret-unreadable",
-)
-_TEST = refusals(
-    "not-found", "unknown-topic", "too-many-names", "malformed-json", "invalid-parameter", "unsupported-media-type",
-    "body-too-large", "outcome-unknown", "secret-unreadable",
-)  # fmt: skip
+_BODY = refusals(*OPTIONAL_BODY, "outcome-unknown", "secret-unreadable")
+_TEST = refusals(*ACT, "unknown-topic", "too-many-names", "secret-unreadable")
 _SCHEME: dict[str, Any] = {
     "kind": "hmac", "header": "x-hub-signature-256", "separator": "", "prefix": "sha256=", "algorithm": "sha256",
     "encoding": "hex", "signed": "{body}", "id_header": None, "timestamp_header": None, "timestamp_item": None,

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, NamedTuple
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.actor import actor_of
 from app.web.api.route.context import Context, In
 from app.web.api.route.event_ids import event_number
-from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.refusals import ACT, refusals
+from app.web.api.route.strict_route import strict_router
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row, Session
@@ -21,9 +21,7 @@ from event.identity import format_event_id
 
 __all__ = ["router"]
 
-router = APIRouter(
-    prefix="/erasures", tags=["erasures"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
-)
+router = strict_router("/erasures", "erasures")
 EventId = Annotated[str, Field(max_length=60)]
 _EVENTS_MAX: Final = 500
 """The events of one request: a request is one transaction, and a key may have millions."""
@@ -111,11 +109,8 @@ class ErasureOut(BaseModel):
     "",
     response_model=ErasureOut,
     summary="Erase the contents of events",
-    responses=refusals(
-        "not-found", "erasure-waits", "invalid-parameter", "malformed-json", "unsupported-media-type",
-        "body-too-large", "outcome-unknown",
-    ),
-)  # fmt: skip
+    responses=refusals(*ACT, "erasure-waits"),
+)
 @needs("admin")
 async def erase(body: ErasureIn, request: Request, context: In) -> ErasureOut:
     """Erases content, headers and content type of up to 500 events, with the excerpts of answers to their deliveries.

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Path, Query, Request
+from fastapi import Body, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.context import Context, In
 from app.web.api.route.paging import Paged
-from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.refusals import ACT, refusals
+from app.web.api.route.strict_route import strict_router
 from app.web.authentication import may_reach_topic, require_topic
 from app.web.problem import Problem
 from app.web.scopes import needs
@@ -22,15 +22,11 @@ from event.identity import format_event_id
 
 __all__ = ["router"]
 
-router = APIRouter(
-    prefix="/holds", tags=["holds"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
-)
+router = strict_router("/holds", "holds")
 HoldId = Annotated[str, Path(pattern=r"^hold_[0-9]{1,18}$", examples=["hold_3"])]
 _GIVE_UP_BATCH = 5_000
 _MISSING = "There is no such hold; it may have been lifted."
-_VERB = refusals(
-    "not-found", "invalid-parameter", "malformed-json", "unsupported-media-type", "body-too-large", "outcome-unknown"
-)
+_VERB = refusals(*ACT)
 _EXAMPLE: dict[str, Any] = {
     "id": "hold_3",
     "sink": "kafka",

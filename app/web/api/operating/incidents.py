@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.context import Context, In
 from app.web.api.route.known_subscription import find, is_reached
 from app.web.api.route.paging import Paged
-from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.refusals import ACT, refusals
+from app.web.api.route.strict_route import strict_router
 from app.web.authentication import may_reach_topic, shows_payloads
 from app.web.problem import Problem
 from app.web.scopes import needs
@@ -22,9 +22,7 @@ from db.pool import Row
 
 __all__ = ["IncidentId", "IncidentState", "incident_number", "known_incident", "router"]
 
-router = APIRouter(
-    prefix="/incidents", tags=["incidents"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
-)
+router = strict_router("/incidents", "incidents")
 IncidentId = Annotated[str, Path(pattern=r"^inc_[0-9]{1,18}$", examples=["inc_3"])]
 IncidentState = Literal["open", "acknowledged", "resolved", "ignored"]
 IncidentKind = Literal["cause", "other", "before", "held"]
@@ -32,9 +30,7 @@ COUNTED_MAX: Final = 100_000
 _LARGEST: Final = 2**63 - 1
 _STATES: Final[Sequence[str]] = ("open", "acknowledged", "resolved", "ignored")
 _NOT_OVER: Final[Sequence[str]] = ("open", "acknowledged")
-_VERB = refusals(
-    "not-found", "invalid-parameter", "malformed-json", "unsupported-media-type", "body-too-large", "outcome-unknown"
-)
+_VERB = refusals(*ACT)
 _EXAMPLE: dict[str, Any] = {
     "id": "inc_3",
     "kind": "cause",

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Body, Request
+from fastapi import Body, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.operating.deliveries import Seconds
 from app.web.api.operating.incidents import IncidentId, known_incident
 from app.web.api.route.actor import Reason, actor_of
 from app.web.api.route.context import Context, In
-from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.refusals import OPTIONAL_BODY, refusals
+from app.web.api.route.strict_route import strict_router
 from app.web.authentication import grant_of, shows_payloads
 from app.web.problem import Problem
 from app.web.scopes import needs
@@ -34,9 +34,7 @@ __all__ = [
     "PROBE_EXAMPLE", "UNEDITED", "ProbeOut", "SentLetter", "known_letter", "record_letter", "router", "send_letter",
 ]  # fmt: skip
 
-router = APIRouter(
-    prefix="/incidents", tags=["incidents"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
-)
+router = strict_router("/incidents", "incidents")
 _CALLED: Final = ("webhook", "websub")
 _CONTENT_MAX: Final = 65_536
 _PROBES_MAX: Final = 10
@@ -125,9 +123,7 @@ UNEDITED: Final = Edit()
 @router.post(
     "/{incident}/probe",
     summary="Send one dead letter at once",
-    responses=refusals(
-        "not-found", "invalid-parameter", "malformed-json", "unsupported-media-type", "body-too-large", "forbidden"
-    ),
+    responses=refusals(*OPTIONAL_BODY, "not-found", "forbidden"),
 )
 @needs("operate", reach="route")
 async def probe(

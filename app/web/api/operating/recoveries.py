@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Body, Header, Request, Response
+from fastapi import Body, Header, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.operating.incidents import IncidentId, known_incident
@@ -28,8 +28,8 @@ from app.web.api.operating.probes import (
 from app.web.api.operating.replays import ReplayIn, begin_replay, count_replay
 from app.web.api.route.actor import Reason, actor_of
 from app.web.api.route.context import Context, In
-from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.refusals import ACT, refusals
+from app.web.api.route.strict_route import strict_router
 from app.web.authentication import grant_of
 from app.web.problem import Problem
 from app.web.scopes import needs
@@ -38,9 +38,7 @@ from hub.subscriptions import Stale, SubscriptionUpdate
 
 __all__ = ["router"]
 
-router = APIRouter(
-    prefix="/incidents", tags=["incidents"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
-)
+router = strict_router("/incidents", "incidents")
 _ENABLED_BY_API: Final = "webhook"
 _STATES: Final = ("active", "disabled")
 _EXAMPLE: dict[str, Any] = {
@@ -110,11 +108,8 @@ class RecoverOut(BaseModel):
 @router.post(
     "/{incident}/recover",
     summary="Probe an incident, and send its dead letters again if that is delivered",
-    responses=refusals(
-        "not-found", "invalid-parameter", "malformed-json", "unsupported-media-type", "body-too-large", "forbidden",
-        "invalid-header", "idempotency-key-in-flight", "idempotency-key-reused", "outcome-unknown",
-    ),
-)  # fmt: skip
+    responses=refusals(*ACT, "forbidden", "invalid-header", "idempotency-key-in-flight", "idempotency-key-reused"),
+)
 @needs("operate", reach="route")
 async def recover(
     incident: IncidentId, body: Annotated[RecoverIn, Body(default_factory=RecoverIn)], request: Request,

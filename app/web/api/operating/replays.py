@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import Path, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,8 +17,8 @@ from app.web.api.route.event_ids import event_number
 from app.web.api.route.known_subscription import no_such_subscription
 from app.web.api.route.moment import ZonedMoment
 from app.web.api.route.paging import Paged
-from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.refusals import OPTIONAL_BODY, refusals
+from app.web.api.route.strict_route import strict_router
 from app.web.authentication import require_topic
 from app.web.problem import Problem
 from app.web.scopes import needs
@@ -27,15 +27,13 @@ from event.identity import format_event_id
 
 __all__ = ["OpenJobState", "ReplayIn", "begin_replay", "count_replay", "router"]
 
-router = APIRouter(
-    prefix="/replays", tags=["replays"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
-)
+router = strict_router("/replays", "replays")
 ReplayId = Annotated[str, Path(pattern=r"^replay_[0-9]{1,18}$", examples=["replay_3"])]
 EventId = Annotated[str, Field(max_length=60)]
 _COUNTED_MAX = 100_000
 _LARGEST = 2**63 - 1
 _MISSING: Final = "There is no such replay."
-_BODY = ("invalid-parameter", "malformed-json", "unsupported-media-type", "body-too-large", "outcome-unknown")
+_BODY = (*OPTIONAL_BODY, "outcome-unknown")
 _EXAMPLE: dict[str, Any] = {
     "id": "replay_3",
     "state": "running",

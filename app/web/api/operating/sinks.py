@@ -6,24 +6,22 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.verdict.facts import COUNTED_MAX
 from app.web.api.route.actor import Reasoned, actor_of
 from app.web.api.route.context import Context, In
 from app.web.api.route.paging import PAGE_MAX, Limit, Paging
-from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.refusals import ACT, refusals
+from app.web.api.route.strict_route import strict_router
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
 
 __all__ = ["router"]
 
-router = APIRouter(
-    prefix="/sinks", tags=["sinks"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
-)
+router = strict_router("/sinks", "sinks")
 Sink = Annotated[str, Path(pattern=r"^[a-z]{1,20}$", examples=["kafka"])]
 _SINK: dict[str, Any] = {
     "sink": "kafka", "configured": True, "paused": True, "paused_at": "2026-01-15T09:31:07.131002Z",
@@ -36,9 +34,7 @@ _FORECAST: dict[str, Any] = {
 }  # fmt: skip
 _LATEST: Final = 5_000
 _HOUR_SECONDS: Final = 3_600
-_VERB = refusals(
-    "not-found", "invalid-parameter", "malformed-json", "unsupported-media-type", "body-too-large", "outcome-unknown"
-)
+_VERB = refusals(*ACT)
 _INSTEAD: Final = "Sinks are for keys of all topics. GET /events/{id} shows the sinks of an event."
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response
+from fastapi import Body, Path, Query, Request, Response
 
 from app.settings.amqp_source import route_of
 from app.web.api.operating.source_contract import (
@@ -23,10 +23,10 @@ from app.web.api.operating.source_contract import (
     SourceOut,
 )
 from app.web.api.route.actor import Reason, Reasoned, actor_of
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, Limit, Paged, Paging
-from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.refusals import ACT, refusals
+from app.web.api.route.strict_route import strict_router
 from app.web.authentication import may_reach_topic
 from app.web.problem import Problem
 from app.web.scopes import needs
@@ -40,8 +40,7 @@ from relay.source import IntakeRefused
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["sources"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy"))
-In = Annotated[Context, Depends(context_of)]
+router = strict_router("", "sources")
 Source = Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,249}$", examples=["stock"])]
 SourceOrPattern = Annotated[str, Path(pattern=r"^[A-Za-z0-9._*-]{1,249}$", examples=["stock"])]
 RefusalId = Annotated[str, Path(pattern=r"^refusal_[0-9]{1,18}$", examples=["refusal_7"])]
@@ -50,9 +49,7 @@ _DOORS_MAX = 10_000
 _PATTERNS_MAX = 1_000
 _NO_TOPIC = "What was refused has no topic yet. GET /sources counts it for the sources of your topics."
 _VALUE_BYTES = 16_384
-_VERB = refusals(
-    "not-found", "invalid-parameter", "malformed-json", "unsupported-media-type", "body-too-large", "outcome-unknown"
-)
+_VERB = refusals(*ACT)
 
 
 @router.get("/sources", summary="List sources", responses=refusals("invalid-cursor", "invalid-parameter"))

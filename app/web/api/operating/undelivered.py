@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.event_search import Since, Until, id_range
@@ -14,7 +14,7 @@ from app.web.api.route.context import Context, In
 from app.web.api.route.known_subscription import find
 from app.web.api.route.paging import Paged, Paging
 from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.strict_route import strict_router
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -24,10 +24,7 @@ from webhooks.delivery_id import format_delivery_id
 
 __all__ = ["router"]
 
-router = APIRouter(
-    prefix="/undelivered", tags=["deliveries"], route_class=StrictRoute,
-    responses=refusals("database-unavailable", "busy"),
-)  # fmt: skip
+router = strict_router("/undelivered", "deliveries")
 _EXAMPLE: dict[str, Any] = {
     "event_id": "evt_k3v7q2ha_42",
     "subscription_id": "sub_3f1c0a9be2d45c7780aa",

@@ -7,10 +7,14 @@ from typing import Any, Final
 from app.web.problem import PROBLEM_MEDIA_TYPE, Problem, Problems
 from app.web.problem_kinds import KINDS
 
-__all__ = ["BODY", "PROBLEM_SCHEMA", "refusals"]
+__all__ = ["ACT", "BODY", "OPTIONAL_BODY", "PROBLEM_SCHEMA", "refusals"]
 
-BODY: Final = ("malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large")
+OPTIONAL_BODY: Final = ("malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large")
+"""The refusals of a JSON body that may lack each of its members."""
+BODY: Final = (*OPTIONAL_BODY, "missing-parameter")
 """The refusals of a JSON body."""
+ACT: Final = (*OPTIONAL_BODY, "not-found", "outcome-unknown")
+"""The refusals of an act on one thing, with an optional body."""
 
 PROBLEM_SCHEMA: dict[str, Any] = {
     "type": "object",

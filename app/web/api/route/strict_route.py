@@ -11,11 +11,13 @@ from collections.abc import Callable, Coroutine, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import override
 
 from app.web.api.route.json_route import JsonRoute
+from app.web.api.route.refusals import refusals
 from app.web.api.route.remark import Remark, remarks_of, with_remarks
 from app.web.problem import Problem
 from app.web.query import refuse_unknown
@@ -23,7 +25,7 @@ from event.attribute import CONTENT_TYPE_BYTES_MAX
 from event.json_format import charset_is_utf8, is_json_type
 from event.strict_json import StrictJsonError, loads
 
-__all__ = ["NO_NUL", "Rewritten", "StrictRoute"]
+__all__ = ["NO_NUL", "Rewritten", "StrictRoute", "strict_router"]
 
 NO_NUL: Final = r"^[^\x00]*$"  # for a text in an address: the database has no such character
 
@@ -73,6 +75,12 @@ class StrictRoute(JsonRoute):
         except StrictJsonError:
             raise refused from None
         return Rewritten(request, cleaned)
+
+
+def strict_router(prefix: str, tag: str, *kinds: str) -> APIRouter:
+    """Return a router of strict routes. Each may refuse with these problem kinds, or because of the database."""
+    responses = refusals("database-unavailable", "busy", *kinds)
+    return APIRouter(prefix=prefix, tags=[tag], route_class=StrictRoute, responses=responses)
 
 
 class Rewritten(Request):

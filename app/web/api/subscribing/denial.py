@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 
 from app.web.api.route.actor import Reasoned
 from app.web.api.route.context import In
 from app.web.api.route.known_subscription import find
 from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.strict_route import strict_router
 from app.web.problem import Problem
 from app.web.scopes import needs
 from hub.revocation import revoke
 
 __all__ = ["router"]
 
-router = APIRouter(
-    prefix="/subscriptions", tags=["subscriptions"], route_class=StrictRoute,
-    responses=refusals("database-unavailable", "busy", "invalid-parameter"),
-)  # fmt: skip
+router = strict_router("/subscriptions", "subscriptions", "invalid-parameter")
 
 
 @router.post(

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.context import Context, In
 from app.web.api.route.event_ids import event_number
 from app.web.api.route.moment import Moment
-from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.refusals import BODY, refusals
+from app.web.api.route.strict_route import strict_router
 from app.web.authentication import require_topic
 from app.web.problem import Problem
 from app.web.scopes import needs
@@ -23,12 +23,7 @@ from hub.filter import FilterError, compile_filter
 
 __all__ = ["router"]
 
-router = APIRouter(
-    prefix="/filters",
-    tags=["subscriptions"],
-    route_class=StrictRoute,
-    responses=refusals("database-unavailable", "busy"),
-)
+router = strict_router("/filters", "subscriptions")
 _DIGITS_MAX = 300
 _MISSING = "There is no such event; its retention may have ended."
 
@@ -87,11 +82,8 @@ class FilterVerdict(BaseModel):
 @router.post(
     "/test",
     summary="Try a filter on an event",
-    responses=refusals(
-        "malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large",
-        "invalid-filter", "not-found",
-    ),
-)  # fmt: skip
+    responses=refusals(*BODY, "invalid-filter", "not-found"),
+)
 @needs("subscribe", reach="route")
 async def test(request: Request, body: FilterTest, context: In) -> FilterVerdict:
     """Uses the same statement as the fan-out. Nothing is stored."""

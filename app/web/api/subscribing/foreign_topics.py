@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.context import Context, In
 from app.web.api.route.paging import PagedByName
-from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.refusals import OPTIONAL_BODY, refusals
+from app.web.api.route.strict_route import strict_router
 from app.web.authentication import require_topic
 from app.web.problem import Problem
 from app.web.scopes import needs
@@ -23,7 +23,7 @@ from hub.topic_url import ForeignTopic, TopicUrlRefused, foreign_name, identity,
 
 __all__ = ["SINKS_MEANING", "TopicSink", "foreign", "pair_of", "router", "standing_of"]
 
-router = APIRouter(tags=["WebSub"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy"))
+router = strict_router("", "WebSub")
 TopicSink = Literal["kafka", "amqp", "webhooks"]
 SINKS_MEANING = "The sinks of its events from now on; webhooks alone unless set before."
 _URL_EXAMPLE = "https://blog.example/feed"
@@ -98,7 +98,7 @@ class ForeignTopicPage(BaseModel):
 @router.put(
     "/foreign-topics",
     summary="Register a topic of another publisher",
-    responses=refusals("malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large"),
+    responses=refusals(*OPTIONAL_BODY),
 )
 @needs("admin")
 async def register(body: ForeignTopicIn, context: In) -> ForeignTopicOut:

@@ -9,8 +9,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.context import Context, In
-from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.strict_route import strict_router
 from app.web.api.subscribing.subscription_contract import SubscriptionOut
 from app.web.api.subscribing.subscriptions import find_to_change, subscription_out
 from app.web.problem import Problem
@@ -24,9 +23,9 @@ __all__ = ["invitations", "router"]
 
 _SUMMARY: Final = "Ask the callback for its consent (CloudEvents)"
 
-_REFUSED: Final = refusals("database-unavailable", "busy", "not-found", "no-consent")
-router = APIRouter(tags=["subscriptions"], route_class=StrictRoute, responses=_REFUSED)
-invitations = APIRouter(tags=["subscriptions"], responses=_REFUSED)  # for callbacks: their extra parameters are ignored
+router = strict_router("", "subscriptions", "not-found", "no-consent")
+invitations = APIRouter(tags=["subscriptions"], responses=router.responses)
+"""For callbacks: their extra parameters are ignored."""
 _DEADLINE_SECONDS: Final = 10.0
 
 

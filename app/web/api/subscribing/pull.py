@@ -7,19 +7,19 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.events import payload_out
 from app.web.api.operating.replay_start import START_MEANING, Start, start_of
 from app.web.api.route.actor import actor_of
 from app.web.api.route.audited import audited
-from app.web.api.route.context import Context, context_of
+from app.web.api.route.context import Context, In
 from app.web.api.route.event_ids import no_such_event
 from app.web.api.route.known_subscription import find
-from app.web.api.route.refusals import refusals
+from app.web.api.route.refusals import BODY, refusals
 from app.web.api.route.remark import REMARK_RULE, Remark
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.strict_route import strict_router
 from app.web.api.subscribing.subscription_contract import SubscriptionOut
 from app.web.api.subscribing.subscriptions import pattern_of, subscription_out
 from app.web.authentication import require_topic
@@ -32,11 +32,7 @@ from webhooks.pull import Fetched, PullReceipt, parse_receipt
 
 __all__ = ["router"]
 
-_BODY = ("malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large")
-router = APIRouter(
-    prefix="/subscriptions", tags=["pull"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
-)
-In = Annotated[Context, Depends(context_of)]
+router = strict_router("/subscriptions", "pull")
 Receipts = Annotated[list[Annotated[str, Field(max_length=80)]], Field(min_length=1, max_length=500)]
 _POLL_SECONDS: Final = (0.02, 0.5)
 _RECEIPT = "rcp_42_7_19"
@@ -164,7 +160,7 @@ class SettledList(BaseModel):
     "/pull",
     status_code=201,
     summary="Create a pull subscription",
-    responses=refusals(*_BODY, "invalid-pattern", "invalid-filter", "not-found"),
+    responses=refusals(*BODY, "invalid-pattern", "invalid-filter", "not-found"),
 )
 @needs("subscribe", reach="route")
 async def create(request: Request, body: PullIn, response: Response, context: In) -> SubscriptionOut:
@@ -192,7 +188,7 @@ async def create(request: Request, body: PullIn, response: Response, context: In
 
 
 @router.post("/{subscription_id}/dequeue", summary="Fetch deliveries", response_model=PulledList,
-             responses=refusals(*_BODY, "not-found"))  # fmt: skip
+             responses=refusals(*BODY, "not-found"))  # fmt: skip
 @needs("subscribe", reach="route")
 async def dequeue(request: Request, subscription_id: str, body: DequeueIn, context: In) -> Response:
     """Oldest first. Settle each within its lease, by `ack` or `nack`; after that it is handed out again."""
@@ -213,7 +209,7 @@ async def dequeue(request: Request, subscription_id: str, body: DequeueIn, conte
         return await share.list_of(found, _out, lambda one: one.event.size_bytes)
 
 
-@router.post("/{subscription_id}/ack", summary="Acknowledge deliveries", responses=refusals(*_BODY, "not-found"))
+@router.post("/{subscription_id}/ack", summary="Acknowledge deliveries", responses=refusals(*BODY, "not-found"))
 @needs("subscribe", reach="route")
 async def ack(request: Request, subscription_id: str, body: AckIn, context: In) -> SettledList:
     """Marks them as delivered."""
@@ -222,7 +218,7 @@ async def ack(request: Request, subscription_id: str, body: AckIn, context: In) 
     return _settled(body.receipts, await context.pull.ack(number, receipts))
 
 
-@router.post("/{subscription_id}/nack", summary="Return deliveries", responses=refusals(*_BODY, "not-found"))
+@router.post("/{subscription_id}/nack", summary="Return deliveries", responses=refusals(*BODY, "not-found"))
 @needs("subscribe", reach="route")
 async def nack(request: Request, subscription_id: str, body: NackIn, context: In) -> SettledList:
     """Hands them out again after the delay, at most 20 times in all, or makes them dead letters."""
@@ -232,7 +228,7 @@ async def nack(request: Request, subscription_id: str, body: NackIn, context: In
     return _settled(body.receipts, held)
 
 
-@router.post("/{subscription_id}/extend", summary="Hold deliveries for longer", responses=refusals(*_BODY, "not-found"))
+@router.post("/{subscription_id}/extend", summary="Hold deliveries for longer", responses=refusals(*BODY, "not-found"))
 @needs("subscribe", reach="route")
 async def extend(request: Request, subscription_id: str, body: PullExtendIn, context: In) -> SettledList:
     """The lease counts from now."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.actor import actor_of
@@ -13,7 +13,7 @@ from app.web.api.route.audited import audited
 from app.web.api.route.context import In
 from app.web.api.route.known_subscription import find
 from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.strict_route import strict_router
 from app.web.problem import Problem
 from app.web.scopes import needs
 from event.identity import format_event_id
@@ -21,12 +21,7 @@ from webhooks.delivery_id import format_delivery_id
 
 __all__ = ["router"]
 
-router = APIRouter(
-    prefix="/subscriptions",
-    tags=["subscriptions"],
-    route_class=StrictRoute,
-    responses=refusals("database-unavailable", "busy"),
-)
+router = strict_router("/subscriptions", "subscriptions")
 _CALLED: Final = ("webhook", "websub")
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.audited import audited
 from app.web.api.route.context import In
 from app.web.api.route.known_subscription import find, no_such_subscription
-from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.refusals import OPTIONAL_BODY, refusals
+from app.web.api.route.strict_route import strict_router
 from app.web.api.subscribing.subscriptions import find_to_change
 from app.web.problem import Problem
 from app.web.scopes import needs
@@ -20,10 +20,7 @@ from hub.signing_keys import KeyInfo, KeysRefused
 
 __all__ = ["router"]
 
-router = APIRouter(
-    prefix="/subscriptions/{subscription_id}/keys", tags=["subscriptions"], route_class=StrictRoute,
-    responses=refusals("database-unavailable", "busy", "not-found"),
-)  # fmt: skip
+router = strict_router("/subscriptions/{subscription_id}/keys", "subscriptions", "not-found")
 _OVERLAP_SECONDS = 86_400
 _EXAMPLE: dict[str, Any] = {
     "number": 2,
@@ -99,9 +96,7 @@ async def list_keys(request: Request, subscription_id: str, context: In) -> Sign
     name="rotate_key",
     status_code=201,
     summary="Rotate: create a new key",
-    responses=refusals(
-        "malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large", "keys-refused"
-    ),
+    responses=refusals(*OPTIONAL_BODY, "keys-refused"),
 )
 @needs("subscribe", reach="route")
 async def rotate_key(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.verdict.counts import EXACT_MAX
@@ -15,7 +15,7 @@ from app.web.api.route.context import In
 from app.web.api.route.known_subscription import find
 from app.web.api.route.moment import TIMES_EXAMPLE, Quantiles, Since, Until, rate, span_of, whole
 from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.strict_route import strict_router
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -24,10 +24,7 @@ from webhooks.condition import WAITING_MAX
 
 __all__ = ["SubscriptionStats", "router"]
 
-router = APIRouter(
-    prefix="/subscriptions", tags=["subscriptions"], route_class=StrictRoute,
-    responses=refusals("database-unavailable", "busy", "invalid-parameter"),
-)  # fmt: skip
+router = strict_router("/subscriptions", "subscriptions", "invalid-parameter")
 _USUAL_MAX: Final[Sequence[tuple[timedelta, Grain]]] = ((timedelta(hours=3), "minute"), (timedelta(days=7), "hour"))
 _POINTS_MAX: Final = 1_500
 _QUANTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}

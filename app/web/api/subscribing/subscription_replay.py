@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.operating.replay_start import START_MEANING, Start, start_of
@@ -10,20 +10,15 @@ from app.web.api.route.actor import actor_of
 from app.web.api.route.context import In
 from app.web.api.route.event_ids import no_such_event
 from app.web.api.route.known_subscription import find
-from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.refusals import BODY, refusals
+from app.web.api.route.strict_route import strict_router
 from app.web.problem import Problem
 from app.web.scopes import needs
 from hub.subscriptions import NoSuchStart
 
 __all__ = ["router"]
 
-router = APIRouter(
-    prefix="/subscriptions",
-    tags=["subscriptions"],
-    route_class=StrictRoute,
-    responses=refusals("database-unavailable", "busy"),
-)
+router = strict_router("/subscriptions", "subscriptions")
 
 
 class OwnReplayIn(BaseModel):
@@ -46,11 +41,8 @@ class OwnReplayOut(BaseModel):
     "/{subscription_id}/replay",
     status_code=202,
     summary="Replay missed events",
-    responses=refusals(
-        "not-found", "malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type",
-        "body-too-large",
-    ),
-)  # fmt: skip
+    responses=refusals(*BODY, "not-found"),
+)
 @needs("subscribe", reach="route")
 async def replay(request: Request, subscription_id: str, body: OwnReplayIn, context: In) -> OwnReplayOut:
     """Delivers all matching events since then again. They are marked `hookwire-replay: true`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from pydantic import BaseModel, Field
 
 from app.verdict.counts import EXACT_MAX
@@ -14,8 +14,8 @@ from app.web.api.route.context import Context, In
 from app.web.api.route.known_subscription import find, is_reached, no_such_subscription
 from app.web.api.route.paging import Paged
 from app.web.api.route.precondition import IfMatch, etag, version_meant
-from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.refusals import BODY, OPTIONAL_BODY, refusals
+from app.web.api.route.strict_route import strict_router
 from app.web.api.subscribing.format_check import check_format as _check_format
 from app.web.api.subscribing.scope_warnings import warnings_of
 from app.web.api.subscribing.subscription_contract import (
@@ -45,10 +45,7 @@ from webhooks.custom_header import checked_headers
 __all__ = ["find_to_change", "pattern_of", "router", "subscription_out"]
 
 Pair = Annotated[str, Field(max_length=541, pattern="^[^:]{1,40}:")]
-router = APIRouter(
-    prefix="/subscriptions", tags=["subscriptions"], route_class=StrictRoute,
-    responses=refusals("database-unavailable", "busy", "invalid-parameter"),
-)  # fmt: skip
+router = strict_router("/subscriptions", "subscriptions", "invalid-parameter")
 _OF_WORKERS = frozenset(
     {"callback", "secret", "state", "timeout_seconds", "headers", "name", "description", "metadata"}
 )
@@ -156,11 +153,8 @@ def _callback(callback: str, context: Context) -> str:
     "",
     status_code=201,
     summary="Subscribe a callback to a topic or a pattern, or to a service or a kind of jobs",
-    responses=refusals(
-        "malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large",
-        "invalid-pattern", "invalid-callback", "callback-refused", "invalid-filter",
-    ),
-)  # fmt: skip
+    responses=refusals(*BODY, "invalid-pattern", "invalid-callback", "callback-refused", "invalid-filter"),
+)
 @needs("subscribe", reach="route")
 async def create(request: Request, body: SubscriptionIn, response: Response, context: In) -> SubscriptionCreated:
     """Returns the signing secret, which is shown only now. Every event accepted from then on reaches the callback."""
@@ -258,8 +252,8 @@ async def get(request: Request, subscription_id: str, response: Response, contex
     "/{subscription_id}",
     summary="Change a subscription",
     responses=refusals(
-        "not-found", "malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large",
-        "invalid-pattern", "invalid-callback", "callback-refused", "invalid-filter", "precondition-failed",
+        *OPTIONAL_BODY, "not-found", "invalid-pattern", "invalid-callback", "callback-refused", "invalid-filter",
+        "precondition-failed",
     ),
 )  # fmt: skip
 @needs("subscribe", reach="route")

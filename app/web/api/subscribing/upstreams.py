@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.context import Context, In
 from app.web.api.route.paging import PagedByName
-from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.refusals import OPTIONAL_BODY, refusals
+from app.web.api.route.strict_route import strict_router
 from app.web.api.subscribing.foreign_topics import SINKS_MEANING, TopicSink, foreign
 from app.web.problem import Problem
 from app.web.scopes import needs
@@ -20,9 +20,7 @@ from hub.upstream import end, want
 
 __all__ = ["router"]
 
-router = APIRouter(
-    prefix="/upstreams", tags=["WebSub"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
-)
+router = strict_router("/upstreams", "WebSub")
 _URL_EXAMPLE = "https://blog.example/feed"
 
 
@@ -93,7 +91,7 @@ class UpstreamPage(BaseModel):
     "",
     status_code=202,
     summary="Subscribe to another publisher's topic",
-    responses=refusals("malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large"),
+    responses=refusals(*OPTIONAL_BODY),
 )
 @needs("admin")
 async def subscribe(body: UpstreamIn, context: In) -> UpstreamIn:

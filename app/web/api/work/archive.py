@@ -5,14 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.events import payload_out
 from app.web.api.route.context import In
 from app.web.api.route.paging import Paged
-from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.strict_route import strict_router
 from app.web.api.work.queue_refusal import queue_name
 from app.web.authentication import shows_payloads
 from app.web.scopes import needs
@@ -20,10 +19,7 @@ from db.pool import Row
 
 __all__ = ["router"]
 
-router = APIRouter(
-    prefix="/queues", tags=["queues"], route_class=StrictRoute,
-    responses=refusals("database-unavailable", "busy", "invalid-parameter", "invalid-cursor"),
-)  # fmt: skip
+router = strict_router("/queues", "queues", "invalid-parameter", "invalid-cursor")
 Queue = Annotated[str, Path(description="1 to 200 characters of `A-Z a-z 0-9 . _ -` in dot-separated words.")]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)

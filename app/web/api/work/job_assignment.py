@@ -11,12 +11,12 @@ import json
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Body, Request
+from fastapi import Body, Request
 
 from app.web.api.route.context import Context, In
 from app.web.api.route.database_refusal import job_refusals
-from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.refusals import BODY
+from app.web.api.route.strict_route import strict_router
 from app.web.api.work.job_contract import ActIn, AssignIn, DelayIn, FinishIn, StateOut
 from app.web.api.work.job_refusal import person_of, require_job, require_own
 from app.web.authentication import grant_of
@@ -25,11 +25,7 @@ from app.web.scopes import needs
 
 __all__ = ["router"]
 
-router = APIRouter(
-    prefix="/jobs", tags=["jobs"], route_class=StrictRoute,
-    responses=refusals("database-unavailable", "busy", "malformed-json", "missing-parameter", "invalid-parameter",
-                       "unsupported-media-type", "body-too-large", "unknown-job", "wrong-state"),
-)  # fmt: skip
+router = strict_router("/jobs", "jobs", *BODY, "unknown-job", "wrong-state")
 _ENDS = {
     "job.finish": "completed", "job.approve": "completed", "job.decline": "discarded", "job.cancel": "cancelled",
 }  # fmt: skip

@@ -9,7 +9,7 @@ import json
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from app.web.api.route.actor import Reason, Reasoned
@@ -18,7 +18,7 @@ from app.web.api.route.database_refusal import job_refusals
 from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.paging import Paging
 from app.web.api.route.refusals import BODY, refusals
-from app.web.api.route.strict_route import NO_NUL, StrictRoute
+from app.web.api.route.strict_route import NO_NUL, strict_router
 from app.web.api.work.former_name import answer_below
 from app.web.api.work.job_contract import JobIn
 from app.web.api.work.job_refusal import kinds_of, person_of, require_kinds
@@ -31,9 +31,7 @@ from jobs.jobs.cron import Cron, CronError
 
 __all__ = ["router"]
 
-router = APIRouter(
-    tags=["jobs"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy", "invalid-parameter")
-)
+router = strict_router("", "jobs", "invalid-parameter")
 _Event = Literal["scheduled", "available", "assigned", "running", "review", "retryable", "completed", "cancelled",
                  "discarded", "progress", "due"]  # fmt: skip
 _NEEDED = frozenset(

@@ -15,7 +15,7 @@ from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.long_poll import long_poll
 from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import BODY, refusals
-from app.web.api.route.strict_route import NO_NUL, StrictRoute
+from app.web.api.route.strict_route import NO_NUL, strict_router
 from app.web.api.work.job_contract import (
     ClaimedList,
     ClaimIn,
@@ -48,10 +48,7 @@ from runtime.pause import pause
 __all__ = ["reports", "router"]
 
 _SETTLE = refusals(*BODY, "stale-receipt", "unknown-job")
-router = APIRouter(
-    prefix="/jobs", tags=["jobs"], route_class=StrictRoute,
-    responses=refusals("database-unavailable", "busy", "invalid-parameter"),
-)  # fmt: skip
+router = strict_router("/jobs", "jobs", "invalid-parameter")
 reports = APIRouter(prefix="/jobs", tags=["jobs"], route_class=ReportRoute, responses=router.responses)
 _LARGEST = 2**63 - 1
 _BLOCKED_SECONDS = 0.2

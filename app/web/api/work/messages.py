@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi import Header, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.events import payload_out
@@ -17,7 +17,7 @@ from app.web.api.route.long_poll import long_poll
 from app.web.api.route.paging import PAGE_DEFAULT, Limit, Paging
 from app.web.api.route.refusals import BODY, refusals
 from app.web.api.route.remark import REMARK_RULE, Remark
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.strict_route import strict_router
 from app.web.api.work.queue_refusal import queue_name, refused_as_problems
 from app.web.authentication import key_id_of, shows_payloads
 from app.web.header_text import header_text, utf8_text
@@ -31,12 +31,7 @@ from runtime.large_body import beside_loop_if_large
 
 __all__ = ["router"]
 
-router = APIRouter(
-    prefix="/queues",
-    tags=["queues"],
-    route_class=StrictRoute,
-    responses=refusals("database-unavailable", "busy", "unknown-queue", "invalid-parameter"),
-)
+router = strict_router("/queues", "queues", "unknown-queue", "invalid-parameter")
 Queue = Annotated[str, Path(description="1 to 200 characters of `A-Z a-z 0-9 . _ -` in dot-separated words.")]
 Receipts = Annotated[list[Annotated[str, Field(max_length=80)]], Field(min_length=1, max_length=500)]
 _HEADER_PREFIX: Final = "hookwire-header-"

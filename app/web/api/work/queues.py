@@ -6,7 +6,7 @@ import secrets
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.types import Scope
 
@@ -17,7 +17,7 @@ from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.moment import ZonedMoment
 from app.web.api.route.paging import Paged, PagedByName
 from app.web.api.route.refusals import BODY, refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.strict_route import strict_router
 from app.web.api.work.queue_refusal import queue_name, refused_as_problems
 from app.web.authentication import key_id_of, may_reach_queue, shows_payloads
 from app.web.problem import Problem
@@ -26,12 +26,7 @@ from db.pool import Row
 
 __all__ = ["router"]
 
-router = APIRouter(
-    prefix="/queues",
-    tags=["queues"],
-    route_class=StrictRoute,
-    responses=refusals("database-unavailable", "busy", "invalid-parameter"),
-)
+router = strict_router("/queues", "queues", "invalid-parameter")
 Queue = Annotated[str, Path(description="1 to 200 characters of `A-Z a-z 0-9 . _ -` in dot-separated words.")]
 
 

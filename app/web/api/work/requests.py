@@ -7,7 +7,7 @@ import time
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi import Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,7 +16,7 @@ from app.web.api.route.context import Context, In
 from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.strict_route import strict_router
 from app.web.api.route.user_content import UserContent
 from app.web.api.work.prefer import Preference, preference_of
 from app.web.api.work.service_refusal import service_name, service_refusals
@@ -30,10 +30,7 @@ from reqrep.bridge.requests import DIFFERS, STORED, UNDER_WAY
 
 __all__ = ["ANSWERS", "REPLY_BODY", "answer_within", "principal_of", "router"]
 
-router = APIRouter(
-    prefix="/requests", tags=["requests"], route_class=StrictRoute,
-    responses=refusals("database-unavailable", "busy"),
-)  # fmt: skip
+router = strict_router("/requests", "requests")
 Id = Annotated[str, Path(description="32 hexadecimal digits, in upper or lower case.")]
 State = Literal["waiting", "delayed", "leased", "answered", "expired", "failed"]
 _ID: Final = re.compile(r"[0-9A-Fa-f]{32}", re.ASCII)

@@ -6,7 +6,7 @@ import time
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Path, Request, Response
+from fastapi import Header, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.events import payload_out
@@ -16,7 +16,7 @@ from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.long_poll import long_poll
 from app.web.api.route.paging import PagedByName
 from app.web.api.route.refusals import BODY, refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.strict_route import strict_router
 from app.web.api.work.prefer import preference_of
 from app.web.api.work.requests import ANSWERS, REPLY_BODY, Prefer, answer_within
 from app.web.api.work.service_refusal import service_name, service_refusals
@@ -29,10 +29,7 @@ from reqrep.bridge.requests import HeldRequest, RequestDraft
 
 __all__ = ["router"]
 
-router = APIRouter(
-    prefix="/services", tags=["services"], route_class=StrictRoute,
-    responses=refusals("database-unavailable", "busy", "invalid-parameter"),
-)  # fmt: skip
+router = strict_router("/services", "services", "invalid-parameter")
 Name = Annotated[str, Path(description="1 to 200 characters of `A-Z a-z 0-9 . _ -` in dot-separated words.")]
 
 

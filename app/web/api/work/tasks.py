@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.actor import Reason, Reasoned, actor_of
@@ -13,7 +13,7 @@ from app.web.api.route.answers import row_bytes
 from app.web.api.route.context import Context, In
 from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import BODY, refusals
-from app.web.api.route.strict_route import NO_NUL, StrictRoute
+from app.web.api.route.strict_route import NO_NUL, strict_router
 from app.web.api.work.former_name import answer_below
 from app.web.api.work.queue_refusal import queue_name
 from app.web.authentication import may_reach_kind, require_every_kind, shows_payloads
@@ -23,9 +23,8 @@ from db.pool import Row
 
 __all__ = ["kinds", "router"]
 
-_REFUSALS = refusals("database-unavailable", "busy", "invalid-parameter")
-router = APIRouter(prefix="/tasks", tags=["tasks"], route_class=StrictRoute, responses=_REFUSALS)
-kinds = APIRouter(tags=["tasks"], route_class=StrictRoute, responses=_REFUSALS)
+router = strict_router("/tasks", "tasks", "invalid-parameter")
+kinds = strict_router("", "tasks", "invalid-parameter")
 _LARGEST = 2**63 - 1
 TaskId = Annotated[str, Path(min_length=1, max_length=200, pattern=NO_NUL)]
 Kind = Annotated[str | None, Query(max_length=200, pattern=NO_NUL)]
