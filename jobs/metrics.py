@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter
 
-from jobs.queues.reaper import Reaped
-
 __all__ = ["QueueMetrics"]
 
 
@@ -24,10 +22,10 @@ class QueueMetrics:
         self._posted = counter("job_callbacks", "POSTs of jobs to callbacks, by outcome.", "outcome")
         self._settled = counter("message_receipts", "Receipts that receivers sent, by verb and state.", "verb", "state")
 
-    def reaped(self, batch: Reaped) -> None:
+    def reaped(self, done: Mapping[str, int]) -> None:
         """Count a batch of the reaper."""
         for outcome in ("returned", "dead", "promoted"):
-            self._reaped.labels(outcome).inc(getattr(batch, outcome))
+            self._reaped.labels(outcome).inc(done.get(outcome, 0))
 
     def cleaned(self, done: Mapping[str, int]) -> None:
         """Count a pass of the cleaner."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, ClassVar
 
 import structlog
 
@@ -57,6 +59,31 @@ class Periodic(ABC):
     @abstractmethod
     async def once(self) -> object:
         """Work for one round."""
+
+    async def passes(
+        self, act: Callable[[], Awaitable[Mapping[str, Any] | None]], tell: Callable[[Mapping[str, int]], None]
+    ) -> Counter[str]:
+        """Repeat ``act`` until its counts are 0, or until stopped. Give each to ``tell``, and return their sums."""
+        total: Counter[str] = Counter()
+        while not self._is_stopping:
+            row = await act()
+            assert row is not None, "the function returns one row"
+            done = {name: count for name, count in row.items() if count}
+            if not done:
+                break
+            total.update(done)
+            tell(done)
+        return total
+
+    async def batches(self, act: Callable[[], Awaitable[int]], size: int) -> int:
+        """Repeat ``act`` until it handles fewer than ``size``, or until stopped. Return how many it has handled."""
+        total = 0
+        while not self._is_stopping:
+            count = await act()
+            total += count
+            if count < size:
+                break
+        return total
 
     def failed(self, error: Exception) -> None:
         """Report an expected error of a round. A subclass without a ``failure`` raises it again."""

@@ -23,7 +23,7 @@ from jobs.metrics import QueueMetrics
 from jobs.queues.queues import Queues
 from jobs.queues.reaper import Reaper
 from jobs.queues.waiting import Waiting
-from jobs.tasks.cleaner import Cleaner, CleanerOptions
+from jobs.tasks.cleaner import Cleaner
 from runtime.process import Service
 from webhooks.subscriber import Subscribers
 
@@ -48,8 +48,8 @@ class JobsAssembly:
             self.job_waiting,
         )
         self._reaper = Reaper(database, metrics.reaped)
-        days = CleanerOptions(settings.history_retention_days, settings.dead_letter_retention_days)
-        self._cleaner = Cleaner(database, days, metrics.cleaned)
+        archive_days, dead_days = settings.history_retention_days, settings.dead_letter_retention_days
+        self._cleaner = Cleaner(database, archive_days, dead_days, metrics.cleaned)
         self._maintainer = JobMaintainer(database, metrics.kept)
         self._alarm = alarm_of(settings, database)
 

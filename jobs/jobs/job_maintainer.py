@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import ClassVar
 
 import structlog
@@ -20,21 +20,15 @@ from db.pool import Database, Row
 from jobs.jobs.cron import Cron, CronError
 from runtime.periodic import Periodic
 
-__all__ = ["JobMaintainer", "JobMaintainerOptions", "due_ticks"]
+__all__ = ["JobMaintainer", "due_ticks"]
 
 _log = structlog.get_logger(__name__)
 _TICKS_MAX = 100
 _MISSED = timedelta(seconds=60)
-
-
-@dataclass(frozen=True, slots=True)
-class JobMaintainerOptions:
-    """Intervals and batch sizes of the maintainer."""
-
-    poll_seconds: float = 300.0
-    batch: int = 500
-    purge_seconds: float = 3_600.0
-    purge_batch: int = 5_000
+_POLL_SECONDS = 300.0
+_BATCH = 500
+_PURGE_SECONDS = 3_600.0
+_PURGE_BATCH = 5_000
 
 
 class JobMaintainer(Periodic):
@@ -44,22 +38,14 @@ class JobMaintainer(Periodic):
     expected: ClassVar = (DatabaseError,)
     failure = "job_maintainer_failed"
 
-    def __init__(
-        self,
-        database: Database,
-        on_kept: Callable[[Mapping[str, int]], None] = lambda _: None,
-        options: JobMaintainerOptions | None = None,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self._options = options or JobMaintainerOptions()
-        super().__init__(self._options.poll_seconds)
+    def __init__(self, database: Database, on_kept: Callable[[Mapping[str, int]], None] = lambda _: None) -> None:
+        super().__init__(_POLL_SECONDS)
         self._database = database
         self._on_kept = on_kept
-        self._clock = clock
         self._purge_at = time.monotonic() + 60
 
     async def once(self) -> None:
-        """Fire schedules, handle due jobs even if that failed, then purge if ``purge_seconds`` have passed."""
+        """Fire schedules, handle due jobs even if that failed, then purge if the interval has passed."""
         try:
             await self.fire()
         except DatabaseError as error:
@@ -69,15 +55,7 @@ class JobMaintainer(Periodic):
 
     async def keep(self) -> Counter[str]:
         """Handle due jobs in passes until a pass finds nothing; return the counts by action."""
-        total: Counter[str] = Counter()
-        while not self._is_stopping:
-            row = await self._database.fetchrow("job.keep", self._options.batch)
-            assert row is not None, "the function returns one row"
-            done = {name: count for name, count in row.items() if count}
-            if not done:
-                break
-            total.update(done)
-            self._on_kept(done)
+        total = await self.passes(partial(self._database.fetchrow, "job.keep", _BATCH), self._on_kept)
         if total:
             _log.info("jobs_kept", **total)
         return total
@@ -86,20 +64,19 @@ class JobMaintainer(Periodic):
         """Enqueue the jobs of due schedules; return the number of jobs."""
         fired = 0
         while not self._is_stopping:
-            due = await self._database.fetch("job.schedules_due", self._options.batch)
+            due = await self._database.fetch("job.schedules_due", _BATCH)
             fired += sum([await self._fire(row) for row in due])
-            if len(due) < self._options.batch:
+            if len(due) < _BATCH:
                 break
         return fired
 
     async def _fire(self, row: Row) -> int:
+        now = datetime.now(UTC)
         try:
-            ticks, following = due_ticks(
-                Cron.parse(row["cron"], row["zone"]), row["next_at"], self._clock(), row["missed"]
-            )
+            ticks, following = due_ticks(Cron.parse(row["cron"], row["zone"]), row["next_at"], now, row["missed"])
         except CronError as error:  # such as a zone that this machine does not know: try again tomorrow
             _log.error("schedule_invalid", schedule=row["name"], error=str(error))
-            ticks, following = [], self._clock() + timedelta(days=1)
+            ticks, following = [], now + timedelta(days=1)
         try:
             return await self._enqueue(row, following, ticks)
         except Refused as error:  # such as a live job with the same uniq: go on with the next tick
@@ -113,14 +90,12 @@ class JobMaintainer(Periodic):
     async def _purge(self) -> None:
         if time.monotonic() < self._purge_at:
             return
-        self._purge_at = time.monotonic() + self._options.purge_seconds
+        self._purge_at = time.monotonic() + _PURGE_SECONDS
         await self._database.execute("job.refresh_local")
         await self._database.execute("job.purge_rates")
         for row in await self._database.fetch("job.archived_kinds"):
-            while not self._is_stopping:
-                batch = self._options.purge_batch
-                if await self._database.execute("job.purge_archive", row["kind"], batch) < batch:
-                    break
+            purge = partial(self._database.execute, "job.purge_archive", row["kind"], _PURGE_BATCH)
+            await self.batches(purge, _PURGE_BATCH)
 
 
 def due_ticks(cron: Cron, next_at: datetime, now: datetime, missed: str) -> tuple[list[datetime], datetime]:

@@ -1,16 +1,15 @@
 """Reaper: a message that its receiver did not settle within the lease is available again, or dead.
 
 It runs when the due poller has found something, in bounded batches, oldest first. Any number of reapers may run: rows
-that another reaper has locked are skipped. Every ``cleanup_seconds`` it removes expired temporary queues and adds rows
-for queues that other programs have created in SQL. Every ``purge_seconds`` it deletes rows older than their queue's
-retention.
+that another reaper has locked are skipped. Once per minute it removes expired temporary queues and adds rows for queues
+that other programs have created in SQL. Once per hour it deletes rows older than their queue's retention.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import ClassVar
 
 import structlog
@@ -19,86 +18,51 @@ from db.errors import DatabaseError
 from db.pool import Database
 from runtime.periodic import Periodic
 
-__all__ = ["Reaped", "Reaper", "ReaperOptions"]
+__all__ = ["Reaper"]
 
 _log = structlog.get_logger(__name__)
 _PURGES = ("queue.purge_archive", "queue.purge_log", "queue.purge_dead")
 _PAGE = 500
-
-
-@dataclass(frozen=True, slots=True)
-class ReaperOptions:
-    """Intervals and batch sizes. ``purge_batches_max``: batches of one table in one round."""
-
-    poll_seconds: float = 300.0
-    batch: int = 1_000
-    cleanup_seconds: float = 60.0
-    purge_seconds: float = 3_600.0
-    purge_batch: int = 5_000
-    purge_batches_max: int = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Reaped:
-    """Counts of one batch."""
-
-    returned: int
-    dead: int
-    promoted: int
-
-    @property
-    def total(self) -> int:
-        """Return the number of messages whose state changed."""
-        return self.returned + self.dead + self.promoted
+_BATCH = 1_000
+_CLEANUP_SECONDS = 60.0
+_PURGE_SECONDS = 3_600.0
+_PURGE_BATCH = 5_000
+_PURGE_BATCHES_MAX = 200
+"""Of one table in one round."""
 
 
 class Reaper(Periodic):
-    """Reap in rounds. ``on_reaped`` gets each batch that changed something."""
+    """Reap in rounds. ``on_reaped`` gets the counts of each batch that changed messages."""
 
     name = "reaper"
     expected: ClassVar = (DatabaseError,)
     failure = "reaper_failed"
 
-    def __init__(
-        self,
-        database: Database,
-        on_reaped: Callable[[Reaped], None] = lambda _: None,
-        options: ReaperOptions | None = None,
-    ) -> None:
-        self._options = options or ReaperOptions()
-        super().__init__(min(self._options.poll_seconds, self._options.cleanup_seconds))
+    def __init__(self, database: Database, on_reaped: Callable[[Mapping[str, int]], None] = lambda _: None) -> None:
+        super().__init__(_CLEANUP_SECONDS)
         self._database = database
         self._on_reaped = on_reaped
         self._cleanup_at = 0.0
-        self._purge_at = time.monotonic() + self._options.cleanup_seconds
+        self._purge_at = time.monotonic() + _CLEANUP_SECONDS
 
     async def once(self) -> None:
         """Reap due messages, then check and purge the queues if their intervals have passed."""
         await self.reap()
         await self._keep_up()
 
-    async def reap(self) -> Reaped:
-        """Reap in batches until nothing is due; return the counts."""
-        total = Reaped(0, 0, 0)
-        while not self._is_stopping:
-            row = await self._database.fetchrow("message.reap", self._options.batch)
-            assert row is not None, "the function returns one row"
-            batch = Reaped(row["returned"], row["dead"], row["promoted"])
-            if not batch.total:
-                break
-            self._on_reaped(batch)
-            total = Reaped(total.returned + batch.returned, total.dead + batch.dead, total.promoted + batch.promoted)
-        if total.total:
-            _log.info("reaped", returned=total.returned, dead=total.dead, promoted=total.promoted)
-        return total
+    async def reap(self) -> None:
+        """Reap in batches until nothing is due."""
+        total = await self.passes(partial(self._database.fetchrow, "message.reap", _BATCH), self._on_reaped)
+        if total:
+            _log.info("reaped", returned=total["returned"], dead=total["dead"], promoted=total["promoted"])
 
     async def _keep_up(self) -> None:
         now = time.monotonic()
         if now >= self._cleanup_at:
-            self._cleanup_at = now + self._options.cleanup_seconds
+            self._cleanup_at = now + _CLEANUP_SECONDS
             await self.keep_queues()
         if now >= self._purge_at:
-            self._purge_at = now + self._options.purge_seconds
+            self._purge_at = now + _PURGE_SECONDS
             await self.purge()
 
     async def keep_queues(self) -> None:
@@ -119,9 +83,9 @@ class Reaper(Periodic):
 
     async def _purge(self, statement: str, queue: str, days: int) -> int:
         removed = 0
-        for _ in range(self._options.purge_batches_max):
-            count = await self._database.execute(statement, queue, days, self._options.purge_batch)
+        for _ in range(_PURGE_BATCHES_MAX):
+            count = await self._database.execute(statement, queue, days, _PURGE_BATCH)
             removed += count
-            if count < self._options.purge_batch or self._is_stopping:
+            if count < _PURGE_BATCH or self._is_stopping:
                 break
         return removed

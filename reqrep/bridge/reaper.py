@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import ClassVar
 
 import structlog
@@ -58,14 +59,11 @@ class RequestReaper(Periodic):
 
     async def reap(self) -> None:
         """Reap batches until nothing is due."""
-        while not self._is_stopping:
-            row = await self._database.fetchrow("request.reap", _BATCH)
-            assert row is not None, "the function returns one row"
-            done = {name: count for name, count in row.items() if count}
-            if not done:
-                break
-            self._on_reaped(done)
-            _log.info("requests_reaped", **done)
+        await self.passes(partial(self._database.fetchrow, "request.reap", _BATCH), self._tell)
+
+    def _tell(self, done: Mapping[str, int]) -> None:
+        self._on_reaped(done)
+        _log.info("requests_reaped", **done)
 
     async def purge(self) -> None:
         """Delete old keys of requests and old rows of the archive."""
@@ -74,6 +72,4 @@ class RequestReaper(Periodic):
             await self._purge("request.purge_archive", self._archive_days)
 
     async def _purge(self, statement: str, *more: object) -> None:
-        while not self._is_stopping:
-            if await self._database.execute(statement, _PURGE_BATCH, *more) < _PURGE_BATCH:
-                break
+        await self.batches(partial(self._database.execute, statement, _PURGE_BATCH, *more), _PURGE_BATCH)
