@@ -10,7 +10,7 @@ __all__ = ["QueueMetrics"]
 
 
 class QueueMetrics:
-    """Counters of one process's registry (JB-79)."""
+    """Counters of one process's registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def counter(name: str, text: str, *labels: str) -> Counter:

@@ -1,4 +1,4 @@
-"""Our Kafka source for Spark, in Python: it needs no jar and has the columns of the JVM's source (PL-K10 to PL-K14).
+"""Our Kafka source for Spark, in Python: it needs no jar and has the columns of the JVM's source.
 
 It reads fixed ranges of offsets, one task for each piece of a range, and committed records only. A task ends when it
 has passed the last offset of its range. It skips marks of transactions and aborted records. A task fails if no record
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,12 +99,9 @@ class _Reader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Piece)
         wanted = partition.range
-        consumer = Consumer({**self._client, **_CLIENT})
-        try:
+        with closing(Consumer({**self._client, **_CLIENT})) as consumer:
             consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
             yield from self._batches(consumer, wanted)
-        finally:
-            consumer.close()
 
     def _batches(self, consumer: Consumer, wanted: Range) -> Iterator[pa.RecordBatch]:
         reached, heard_at = wanted.start, time.monotonic()

@@ -21,7 +21,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from db.direct import Direct
@@ -164,13 +164,10 @@ class Relayout:
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
-        session = await self._connect()
-        try:
+        async with aclosing(await self._connect()) as session:
             if not await session.fetchval("layout.lock"):
                 raise LayoutRefused("another process is changing the layout now")
             yield
-        finally:
-            await session.aclose()
 
     async def _open(self, layout: Layout) -> None:
         """Open the leases that an interrupted change has left closed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 from app.settings.settings import Settings, SettingsRefused
 from app.settings.tls import outbox_tls
@@ -28,10 +28,8 @@ async def open_outbox_database(settings: Settings) -> AsyncIterator[MariaDatabas
         raise SettingsRefused(
             f"HOOKWIRE_OUTBOX_URL: the driver is missing ({error.name}); install the extra: hookwire-server[mariadb]"
         ) from None
-    try:
+    async with aclosing(database):
         yield database
-    finally:
-        await database.aclose()
 
 
 def _options(settings: Settings) -> MariaOptions:

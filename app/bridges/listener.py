@@ -1,12 +1,13 @@
-"""LISTEN: wake the relays and the receivers when another transaction has published or submitted (RR-15).
+"""LISTEN: wake the relays and the receivers when another transaction has published or submitted.
 
-A lost connection is made again; meanwhile polling finds everything (F60).
+A lost connection is made again; meanwhile polling finds everything.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
 from typing import ClassVar
 
 from db.direct import Direct
@@ -35,8 +36,7 @@ class Listener(Periodic):
 
     async def once(self) -> None:
         """Listen until the connection is lost, or until stopped."""
-        connection = await self._connect()
-        try:
+        async with aclosing(await self._connect()) as connection:
             for channel, notify in self._channels.items():
                 await connection.listen(channel, notify)
             self._trouble.over()
@@ -49,5 +49,3 @@ class Listener(Periodic):
             finally:
                 lost.cancel()
                 stopped.cancel()
-        finally:
-            await connection.aclose()

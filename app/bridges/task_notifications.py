@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 
 from db.direct import Direct
 from db.errors import DatabaseError
@@ -27,13 +28,10 @@ async def from_notify(
     """
     while True:
         try:
-            connection = await connect()
-            try:
+            async with aclosing(await connect()) as connection:
                 await connection.listen(_CHANNEL, lambda: notified("", _nothing))
                 notified("", _nothing)  # tasks that were committed before LISTEN
                 await connection.lost.wait()
-            finally:
-                await connection.aclose()
         except DatabaseError:
             pass  # the worker polls meanwhile, and reports the error
         await asyncio.sleep(_PAUSE_SECONDS)

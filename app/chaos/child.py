@@ -18,6 +18,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import IO
 
@@ -122,9 +123,8 @@ class Child:
 
     async def ready(self, seconds_max: float = _READY_SECONDS_MAX) -> None:
         """Wait until it answers; raises :class:`ChildFailed`, after that time :class:`ChildOverdue`."""
-        client = ChaosClient(self.port, 1.0)
         deadline = time.monotonic() + seconds_max
-        try:
+        with closing(ChaosClient(self.port, 1.0)) as client:
             while time.monotonic() < deadline:
                 if not self.is_running:
                     raise ChildFailed(f"{self.name} ended while it started:\n{self.log_tail()}")
@@ -133,8 +133,6 @@ class Child:
                     return
                 except NoAnswer:
                     await asyncio.sleep(_POLL_SECONDS)
-        finally:
-            client.close()
         raise ChildOverdue(f"{self.name} does not answer after {seconds_max:g} s:\n{self.log_tail()}")
 
     async def ended(self, seconds_max: float) -> int:

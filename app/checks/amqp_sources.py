@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
+
 from app.checks.check import Check
 from app.settings.settings import Settings
 from db.direct import connect_direct
@@ -25,16 +27,13 @@ async def amqp_source_checks(settings: Settings, options: PoolOptions) -> list[C
     if not routes:
         return [Check("amqp_sources", _SUBJECT, "ok", "none reads what the AMQP sink publishes")]
     try:
-        connection = await connect_direct(options)
-        try:
+        async with aclosing(await connect_direct(options)) as connection:
             rows = [
                 await connection.fetchrow(
                     "check.source_loop", route.exchange, route.topic or None, settings.amqp_exchange
                 )
                 for route in routes
             ]
-        finally:
-            await connection.aclose()
     except DatabaseError as error:
         return [Check("amqp_sources", _SUBJECT, "unreachable", str(error), "the connection broke during the check")]
     found = [_loop(route, row["name"]) for route, row in zip(routes, rows, strict=True) if row is not None]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
+
 from app.checks.check import Check, ChecksRefused
 from app.settings.settings import Settings
 from db.direct import connect_direct
@@ -30,11 +32,8 @@ async def kafka_source_checks(settings: Settings, options: PoolOptions) -> list[
     if not settings.kafka_routes_of_sink():
         return [Check(_ID, _SUBJECT, "ok", "there is no Kafka sink on the brokers that are read")]
     try:
-        connection = await connect_direct(options)
-        try:
+        async with aclosing(await connect_direct(options)) as connection:
             rows = await connection.fetch("source.loops", [route.like for route in routes], settings.kafka_topic_prefix)
-        finally:
-            await connection.aclose()
     except DatabaseError as error:
         return [Check(_ID, _SUBJECT, "unreachable", str(error), "the connection broke during the check")]
     found = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
+
 from app.checks.check import Check
 from app.settings.settings import Settings
 from db.direct import connect_direct
@@ -23,11 +25,8 @@ async def key_checks(settings: Settings, options: PoolOptions) -> list[Check]:
         decider = "a proxy decides" if settings.access == "proxy" else "anyone that reaches the API may use it"
         return [Check("SC-18", "API keys", "ok", f"not needed: {decider}")]
     try:
-        connection = await connect_direct(options)
-        try:
+        async with aclosing(await connect_direct(options)) as connection:
             row = await connection.fetchrow("key.live")
-        finally:
-            await connection.aclose()
     except DatabaseError as error:
         return [Check("SC-18", "API keys", "unreachable", str(error), "the connection broke during the check")]
     if row is not None and row["valid"]:

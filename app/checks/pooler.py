@@ -1,7 +1,8 @@
-"""Check for a pooler: the hub needs its own sessions for session locks, LISTEN and prepared statements (SC-25)."""
+"""Check for a pooler: the hub needs its own sessions for session locks, LISTEN and prepared statements."""
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import Final
 
 from app.checks.check import Check
@@ -18,11 +19,8 @@ _STATEMENT_EXISTS: Final = "42P05"
 
 async def pooler_check(connection: Direct, options: PoolOptions) -> Check:
     """Return whether ``connection`` is one session; raises ``db.errors.DatabaseError``."""
-    other = await connect_direct(options)
-    try:
+    async with aclosing(await connect_direct(options)) as other:
         is_shared = await _is_shared(connection, other)
-    finally:
-        await other.aclose()
     return refusal() if is_shared else Check("SC-25", "sessions", "ok", "each connection is a session")
 
 
@@ -39,7 +37,7 @@ def refusal() -> Check:
 
 
 async def _is_shared(connection: Direct, other: Direct) -> bool:
-    """Prepare a statement and run it in two transactions, while another of our clients has one open (FC-10).
+    """Prepare a statement and run it in two transactions, while another of our clients has one open.
 
     A pooler may give our connection to the other client, or give us another connection. The statement is then unknown
     there, or shows another process.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
+
 from app.checks.check import Check
 from app.settings.settings import Settings
 from db.direct import connect_direct
@@ -15,11 +17,8 @@ async def standby_fence_checks(settings: Settings, options: PoolOptions) -> list
     """Return the check; none without a fence. Raises ``db.errors.DatabaseError``."""
     if not settings.standby_fence:
         return []
-    connection = await connect_direct(options)
-    try:
+    async with aclosing(await connect_direct(options)) as connection:
         row = await connection.fetchrow("standby_fence.look")
-    finally:
-        await connection.aclose()
     assert row is not None, "a row of scalars"
     return [standby_fence_check(Required.parse(settings.standby_fence), Standbys.of(row))]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
+
 from app.checks.check import Check
 from db.direct import connect_direct
 from db.errors import DatabaseError
@@ -19,11 +21,8 @@ _CURE = (
 async def task_checks(options: PoolOptions) -> list[Check]:
     """Return one check; the database is migrated. Newer tasks of kinds with ``is_unique`` cannot be doubled."""
     try:
-        connection = await connect_direct(options)
-        try:
+        async with aclosing(await connect_direct(options)) as connection:
             twins = await connection.fetch("check.twins", _SEEN_MAX)
-        finally:
-            await connection.aclose()
     except DatabaseError as error:
         return [Check("tasks", "tasks", "unreachable", str(error), "the connection broke during the check")]
     if not twins:

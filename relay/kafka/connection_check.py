@@ -6,6 +6,7 @@ and ``hookwire doctor`` ask again on a separate connection.
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 
 from aiokafka import errors
@@ -58,10 +59,8 @@ async def _ask(server: str, options: KafkaOptions) -> None:
         host.strip("[]") or server, int(port) if port.isdigit() else _DEFAULT_PORT,
         client_id=f"{options.relay}-check", request_timeout_ms=int(_SECONDS * 1000), **options.security.client(),
     )  # fmt: skip
-    try:
+    with closing(connection):
         await connection.send(MetadataRequest([]))
-    finally:
-        connection.close()
 
 
 def _blame(error: BaseException, security: KafkaSecurity) -> str:

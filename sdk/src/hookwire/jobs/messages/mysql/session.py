@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -156,12 +156,9 @@ def _driver_of(connection: Any) -> str | None:
 
 
 def _execute(connection: Any, statement: Statement) -> Result:
-    cursor = connection.cursor()
-    try:
+    with closing(connection.cursor()) as cursor:
         cursor.execute(statement.text, tuple(statement.arguments))
         return _result(cursor, cursor.fetchall() if cursor.description else ())
-    finally:
-        cursor.close()
 
 
 async def _execute_asynchronously(connection: Any, statement: Statement) -> Result:
