@@ -257,12 +257,23 @@ def nouns_text() -> str:
     parts = [_NOUNS_HEAD]
     for noun, words in NOUNS.items():
         own = [method for method in made if method.noun == noun]
-        name = "".join(word.capitalize() for word in noun.split("_"))
+        name = _class_name(noun)
         parts.append(f'class {name}(Noun):\n    """{words}"""\n\n' + "\n".join(_define(one, "") for one in own))
         parts.append(
             f'class Async{name}(AsyncNoun):\n    """{words}"""\n\n' + "\n".join(_define(one, "async ") for one in own)
         )
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, _attributes("", "threads"), _attributes("Async", "tasks")])
+
+
+def _attributes(prefix: str, users: str) -> str:
+    """Return the base class of the client for these users: each noun is an attribute."""
+    lines = [f"        self.{noun} = {prefix}{_class_name(noun)}(runner)\n" for noun in NOUNS]
+    head = f'class {prefix}Nouns:\n    """The nouns of a client, for {users}."""\n\n'
+    return f"{head}    def __init__(self, runner: {prefix}Runner) -> None:\n{''.join(lines)}"
+
+
+def _class_name(noun: str) -> str:
+    return "".join(word.capitalize() for word in noun.split("_"))
 
 
 def _define(method: Method, prefix: str) -> str:
@@ -336,12 +347,12 @@ from datetime import datetime
 from typing import Any
 
 from hookwire import models
-from hookwire.client.noun import UNSET, AsyncNoun, Listed, Noun, segment
+from hookwire.client.noun import UNSET, AsyncNoun, AsyncRunner, Listed, Noun, Runner, segment
 from hookwire.model import Content
 
 __all__ = [
 '''
-_CLASSES = [f"{prefix}{''.join(map(str.capitalize, noun.split('_')))}" for prefix in ("", "Async") for noun in NOUNS]
+_CLASSES = [f"{prefix}{_class_name(noun)}" for prefix in ("", "Async") for noun in (*NOUNS, "nouns")]
 _NOUNS_HEAD += "".join(f'    "{name}",\n' for name in ("NOUNS", *sorted(_CLASSES)))
 _NOUNS_HEAD += "]\n\nNOUNS = (\n" + "".join(f'    "{noun}",\n' for noun in NOUNS) + ')\n"""Attributes of a client."""'
 

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
-from hookwire.client import nouns
 from hookwire.client.event import Event, Outcome, Published
 from hookwire.client.noun import Place
+from hookwire.client.nouns import AsyncNouns, Nouns
 from hookwire.client.payload import NOTHING
 from hookwire.client.publishing import publish_many_steps, publish_steps
 from hookwire.client.pulling import AsyncPull, Pull, PullOptions
@@ -44,7 +44,7 @@ def _place(url: str | None, token: str | None, timeout_seconds: float) -> Place:
     return Place(address, secret, timeout_seconds)
 
 
-class Hookwire:
+class Hookwire(Nouns):
     """A hub, for threads. ``timeout_seconds`` limits each call with all its repeats.
 
     ``http`` is a client of httpx2 of your own: for HTTP/2, a proxy, certificates. It may be used without ``with``.
@@ -53,30 +53,8 @@ class Hookwire:
     def __init__(
         self, url: str | None = None, token: str | None = None, *, http: Any = None, timeout_seconds: float = 30.0
     ) -> None:
-        self._transport = runner = Transport(_place(url, token, timeout_seconds), http)
-        self.events = nouns.Events(runner)
-        self.subscriptions = nouns.Subscriptions(runner)
-        self.signing_keys = nouns.SigningKeys(runner)
-        self.topics = nouns.Topics(runner)
-        self.deliveries = nouns.Deliveries(runner)
-        self.undelivered = nouns.Undelivered(runner)
-        self.dead_letters = nouns.DeadLetters(runner)
-        self.replays = nouns.Replays(runner)
-        self.incidents = nouns.Incidents(runner)
-        self.holds = nouns.Holds(runner)
-        self.sinks = nouns.Sinks(runner)
-        self.sources = nouns.Sources(runner)
-        self.erasures = nouns.Erasures(runner)
-        self.upstreams = nouns.Upstreams(runner)
-        self.keys = nouns.Keys(runner)
-        self.queues = nouns.Queues(runner)
-        self.tasks = nouns.Tasks(runner)
-        self.jobs = nouns.Jobs(runner)
-        self.kinds = nouns.Kinds(runner)
-        self.schedules = nouns.Schedules(runner)
-        self.services = nouns.Services(runner)
-        self.requests = nouns.Requests(runner)
-        self.audit = nouns.Audit(runner)
+        self._transport = Transport(_place(url, token, timeout_seconds), http)
+        super().__init__(self._transport)
 
     def publish(
         self, topic: str, data: Any = NOTHING, *, key: str | None = None, content_type: str | None = None,
@@ -116,36 +94,14 @@ class Hookwire:
         return f"{type(self).__name__}({self._transport.place.base!r})"
 
 
-class AsyncHookwire:
+class AsyncHookwire(AsyncNouns):
     """A hub, for tasks. The names are those of :class:`Hookwire`; calls are awaited, and lists are ``async for``."""
 
     def __init__(
         self, url: str | None = None, token: str | None = None, *, http: Any = None, timeout_seconds: float = 30.0
     ) -> None:
-        self._transport = runner = AsyncTransport(_place(url, token, timeout_seconds), http)
-        self.events = nouns.AsyncEvents(runner)
-        self.subscriptions = nouns.AsyncSubscriptions(runner)
-        self.signing_keys = nouns.AsyncSigningKeys(runner)
-        self.topics = nouns.AsyncTopics(runner)
-        self.deliveries = nouns.AsyncDeliveries(runner)
-        self.undelivered = nouns.AsyncUndelivered(runner)
-        self.dead_letters = nouns.AsyncDeadLetters(runner)
-        self.replays = nouns.AsyncReplays(runner)
-        self.incidents = nouns.AsyncIncidents(runner)
-        self.holds = nouns.AsyncHolds(runner)
-        self.sinks = nouns.AsyncSinks(runner)
-        self.sources = nouns.AsyncSources(runner)
-        self.erasures = nouns.AsyncErasures(runner)
-        self.upstreams = nouns.AsyncUpstreams(runner)
-        self.keys = nouns.AsyncKeys(runner)
-        self.queues = nouns.AsyncQueues(runner)
-        self.tasks = nouns.AsyncTasks(runner)
-        self.jobs = nouns.AsyncJobs(runner)
-        self.kinds = nouns.AsyncKinds(runner)
-        self.schedules = nouns.AsyncSchedules(runner)
-        self.services = nouns.AsyncServices(runner)
-        self.requests = nouns.AsyncRequests(runner)
-        self.audit = nouns.AsyncAudit(runner)
+        self._transport = AsyncTransport(_place(url, token, timeout_seconds), http)
+        super().__init__(self._transport)
 
     async def publish(
         self, topic: str, data: Any = NOTHING, *, key: str | None = None, content_type: str | None = None,

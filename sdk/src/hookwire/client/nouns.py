@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from hookwire import models
-from hookwire.client.noun import UNSET, AsyncNoun, Listed, Noun, segment
+from hookwire.client.noun import UNSET, AsyncNoun, AsyncRunner, Listed, Noun, Runner, segment
 from hookwire.model import Content
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "AsyncJobs",
     "AsyncKeys",
     "AsyncKinds",
+    "AsyncNouns",
     "AsyncQueues",
     "AsyncReplays",
     "AsyncRequests",
@@ -45,6 +46,7 @@ __all__ = [
     "Jobs",
     "Keys",
     "Kinds",
+    "Nouns",
     "Queues",
     "Replays",
     "Requests",
@@ -6110,3 +6112,61 @@ class AsyncAudit(AsyncNoun):
             },
             timeout_seconds=timeout_seconds,
         )
+
+
+class Nouns:
+    """The nouns of a client, for threads."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.events = Events(runner)
+        self.subscriptions = Subscriptions(runner)
+        self.signing_keys = SigningKeys(runner)
+        self.topics = Topics(runner)
+        self.deliveries = Deliveries(runner)
+        self.undelivered = Undelivered(runner)
+        self.dead_letters = DeadLetters(runner)
+        self.replays = Replays(runner)
+        self.incidents = Incidents(runner)
+        self.holds = Holds(runner)
+        self.sinks = Sinks(runner)
+        self.sources = Sources(runner)
+        self.erasures = Erasures(runner)
+        self.upstreams = Upstreams(runner)
+        self.keys = Keys(runner)
+        self.queues = Queues(runner)
+        self.tasks = Tasks(runner)
+        self.jobs = Jobs(runner)
+        self.kinds = Kinds(runner)
+        self.schedules = Schedules(runner)
+        self.services = Services(runner)
+        self.requests = Requests(runner)
+        self.audit = Audit(runner)
+
+
+class AsyncNouns:
+    """The nouns of a client, for tasks."""
+
+    def __init__(self, runner: AsyncRunner) -> None:
+        self.events = AsyncEvents(runner)
+        self.subscriptions = AsyncSubscriptions(runner)
+        self.signing_keys = AsyncSigningKeys(runner)
+        self.topics = AsyncTopics(runner)
+        self.deliveries = AsyncDeliveries(runner)
+        self.undelivered = AsyncUndelivered(runner)
+        self.dead_letters = AsyncDeadLetters(runner)
+        self.replays = AsyncReplays(runner)
+        self.incidents = AsyncIncidents(runner)
+        self.holds = AsyncHolds(runner)
+        self.sinks = AsyncSinks(runner)
+        self.sources = AsyncSources(runner)
+        self.erasures = AsyncErasures(runner)
+        self.upstreams = AsyncUpstreams(runner)
+        self.keys = AsyncKeys(runner)
+        self.queues = AsyncQueues(runner)
+        self.tasks = AsyncTasks(runner)
+        self.jobs = AsyncJobs(runner)
+        self.kinds = AsyncKinds(runner)
+        self.schedules = AsyncSchedules(runner)
+        self.services = AsyncServices(runner)
+        self.requests = AsyncRequests(runner)
+        self.audit = AsyncAudit(runner)
