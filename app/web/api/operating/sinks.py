@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import Path, Query, Request, Response
+from fastapi import Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.verdict.facts import COUNTED_MAX
 from app.web.api.route.actor import Reasoned, actor_of
 from app.web.api.route.context import Context, In
-from app.web.api.route.paging import PAGE_MAX, Limit, Paging
+from app.web.api.route.paging import PagedFew
 from app.web.api.route.refusals import ACT, refusals
 from app.web.api.route.strict_route import strict_router
 from app.web.problem import Problem
@@ -113,19 +113,12 @@ async def _find(sink: str, context: Context) -> CarriedSink:
 
 @router.get("", summary="List sinks", responses=refusals("invalid-cursor", "invalid-parameter"))
 @needs("read", instead=_INSTEAD)
-async def list_sinks(
-    request: Request,
-    response: Response,
-    context: In,
-    cursor: Annotated[str | None, Query(max_length=400)] = None,
-    limit: Limit = PAGE_MAX,
-) -> SinkList:
+async def list_sinks(context: In, paging: PagedFew) -> SinkList:
     """Shows what waits for each, who carries it, and who has paused it."""
-    paging = Paging(request, response, cursor, limit)
     [after] = paging.after("")
     found = [one for one in await _all(context) if one.sink > after]
-    next_cursor = paging.next_after([found[limit - 1].sink] if len(found) > limit else None)
-    return SinkList(items=found[:limit], next_cursor=next_cursor)
+    next_cursor = paging.next_after([found[paging.limit - 1].sink] if len(found) > paging.limit else None)
+    return SinkList(items=found[: paging.limit], next_cursor=next_cursor)
 
 
 @router.get("/{sink}", summary="Get a sink", responses=refusals("not-found", "invalid-parameter"))

@@ -24,7 +24,7 @@ from app.web.api.operating.source_contract import (
 )
 from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.context import Context, In
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, Limit, Paged, Paging
+from app.web.api.route.paging import PAGE_DEFAULT, Limit, Paged, PagedFew, Paging
 from app.web.api.route.refusals import ACT, refusals
 from app.web.api.route.strict_route import strict_router
 from app.web.authentication import may_reach_topic
@@ -54,25 +54,18 @@ _VERB = refusals(*ACT)
 
 @router.get("/sources", summary="List sources", responses=refusals("invalid-cursor", "invalid-parameter"))
 @needs("read", reach="route")
-async def list_sources(
-    request: Request,
-    response: Response,
-    context: In,
-    cursor: Annotated[str | None, Query(max_length=400)] = None,
-    limit: Limit = PAGE_MAX,
-) -> SourceList:
+async def list_sources(request: Request, context: In, paging: PagedFew) -> SourceList:
     """Shows how far each partition of a Kafka topic is taken, and why it waits; which topics a pattern passes over; and
     the inbound sources. Queues of AMQP are in `GET /status`.
 
     A key for some topics gets the sources of these, without the patterns.
     """
-    paging = Paging(request, response, cursor, limit)
     after = tuple(paging.after("", ""))
     reached = [one for one in await _all_sources(context) if _may_reach(request, one)]
     found = [one for one in reached if (one.source, one.kind) > after]
-    last = found[limit - 1] if len(found) > limit else None
+    last = found[paging.limit - 1] if len(found) > paging.limit else None
     next_cursor = paging.next_after(None if last is None else [last.source, last.kind])
-    return SourceList(items=found[:limit], next_cursor=next_cursor)
+    return SourceList(items=found[: paging.limit], next_cursor=next_cursor)
 
 
 @router.post("/sources/{source}/pause", summary="Pause a source", responses=_VERB)

@@ -16,7 +16,7 @@ from app.web.problem import Problem
 from app.web.scopes import grant_in
 from db.pool import Row
 
-__all__ = ["PAGE_MAX", "Paged", "PagedByName", "Paging", "next_page", "reached_page", "read_cursor"]
+__all__ = ["PAGE_MAX", "Paged", "PagedByName", "PagedFew", "Paging", "next_page", "reached_page", "read_cursor"]
 
 PAGE_DEFAULT = 50
 PAGE_MAX = 500
@@ -95,9 +95,18 @@ async def _paging_by_name(
     return Paging(request, response, cursor, limit)
 
 
+async def _paging_of_few(
+    request: Request, response: Response, cursor: Annotated[str | None, Query(max_length=400)] = None,
+    limit: Limit = PAGE_MAX,
+) -> Paging:  # fmt: skip
+    return Paging(request, response, cursor, limit)
+
+
 Paged = Annotated[Paging, Depends(_paging)]
 PagedByName = Annotated[Paging, Depends(_paging_by_name)]
 """The cursor of a page by name may be longer."""
+PagedFew = Annotated[Paging, Depends(_paging_of_few)]
+"""A list that seldom has more than one page."""
 
 
 async def reached_page(
