@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Annotated, Final, Literal
 from urllib.parse import parse_qsl, unquote
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import AfterValidator, Field, SecretStr, field_validator
 
 from app.settings.address import amqp_place, check_amqp_url
-from app.settings.part import SettingsPart
+from app.settings.part import SettingsPart, Texts
 from event.topic import TopicError, is_reserved, validate_topic
 from relay.amqp.name import NAME_RULE, VHOST_RULE, is_exchange_name, is_queue_name, is_vhost_name
 from relay.source import SourceRoute
 
-__all__ = ["AmqpSourceSettings", "check_broker", "route_of"]
+__all__ = ["AmqpSourceSettings", "AmqpUrl", "check_broker", "route_of"]
 
 _FIELDS: Final = {
     "exchange": "exchange",
@@ -32,6 +32,15 @@ _NAME_BYTES_MAX = 240
 """AMQP allows 255; the queue for refused messages has a longer name."""
 
 
+def _checked(url: SecretStr | None) -> SecretStr | None:
+    if url is not None:
+        check_amqp_url(url.get_secret_value())
+    return url
+
+
+AmqpUrl = Annotated[SecretStr | None, AfterValidator(_checked)]
+
+
 class AmqpSourceSettings(SettingsPart):
     """The AMQP queues to read. ``amqp_url`` and its TLS files serve the sink as well."""
 
@@ -40,7 +49,7 @@ class AmqpSourceSettings(SettingsPart):
         description="How the sink names headers with CloudEvents attributes. `ce-` is read by the RabbitMQ binding of "
         "the CloudEvents SDK for Python.",
     )
-    amqp_sources: tuple[str, ...] = Field(
+    amqp_sources: Texts = Field(
         (),
         description="Queues whose messages become events, comma separated: `QUEUE`, or `QUEUE?exchange=E&key=K` to "
         "bind it; `topic=T` names the topic (else the routing key), `rabbithub=X` an exchange of RabbitHub's URLs; "
@@ -49,17 +58,12 @@ class AmqpSourceSettings(SettingsPart):
         "`refused=reject` rejects messages that cannot be events (default: they are kept in `QUEUE.refused`). "
         "Values are percent-encoded, a comma is %2C.",
     )
-    amqp_source_url: SecretStr | None = Field(
+    amqp_source_url: AmqpUrl = Field(
         None, description="The broker that AMQP_SOURCES are read from; default: that of AMQP_URL."
     )
     amqp_source_prefetch: int = Field(
         100, ge=1, le=5_000, description="Unacknowledged messages of each queue in this process, at most."
     )
-
-    @field_validator("amqp_sources", mode="before")
-    @classmethod
-    def _split_sources(cls, value: Any) -> Any:
-        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
     @field_validator("amqp_sources")
     @classmethod
@@ -67,13 +71,6 @@ class AmqpSourceSettings(SettingsPart):
         queues = [route_of(text).queue for text in value]
         if len(set(queues)) < len(queues):
             raise ValueError("names a queue twice")
-        return value
-
-    @field_validator("amqp_source_url")
-    @classmethod
-    def _check_source_url(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None:
-            check_amqp_url(value.get_secret_value())
         return value
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pydantic import Field, SecretStr
 
-from pydantic import Field, SecretStr, field_validator
-
-from app.settings.part import SettingsPart
+from app.settings.part import SettingsPart, Texts
 from runtime.loopback import at_loopback
 
 __all__ = ["ChatSettings"]
@@ -23,16 +21,11 @@ class ChatSettings(SettingsPart):
         at_loopback(5347),
         description="Host and port of the XMPP server for components; on this machine, for XEP-0114 has no encryption.",
     )
-    xmpp_readers: tuple[str, ...] = Field(
+    xmpp_readers: Texts = Field(
         (),
         description="Addresses that may subscribe, comma separated, each with a pattern of topics: "
         "ada@example.org=orders.#, or *@example.org=# for a whole domain.",
     )
-    xmpp_publishers: tuple[str, ...] = Field(
+    xmpp_publishers: Texts = Field(
         (), description="Addresses that may publish by a message to a topic, written as XMPP_READERS are."
     )
-
-    @field_validator("xmpp_readers", "xmpp_publishers", mode="before")
-    @classmethod
-    def _split_addresses(cls, value: Any) -> Any:
-        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import AfterValidator, Field, SecretStr
 
 from app.settings.part import SettingsPart
 
-__all__ = ["KafkaSettings", "check_servers"]
+__all__ = ["KafkaServers", "KafkaSettings"]
 
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+
+
+def _check_servers(value: str) -> str:
+    """Return a list of brokers, which may be empty; raises ValueError."""
+    found = [_SERVER.fullmatch(server.strip()) for server in value.split(",")]
+    if value and not all(server and 0 < int(server[2]) < 2**16 for server in found):
+        raise ValueError("must be host:port, several separated by commas, each port 1 to 65535")
+    return value
+
+
+KafkaServers = Annotated[str, AfterValidator(_check_servers)]
 
 
 class KafkaSettings(SettingsPart):
     """Kafka's address, our identity there, and options of records."""
 
-    kafka_bootstrap_servers: str = Field("", description="host:port,host:port; none: no Kafka sink.")
+    kafka_bootstrap_servers: KafkaServers = Field("", description="host:port,host:port; none: no Kafka sink.")
     kafka_mode: Literal["transactional", "idempotent"] = Field(
         "transactional", description="transactional is fenced and free of duplicates; idempotent is faster."
     )
@@ -64,16 +75,3 @@ class KafkaSettings(SettingsPart):
         le=60,
         description="NELI: time after which Kafka gives up a silent relay; the broker has a minimum.",
     )
-
-    @field_validator("kafka_bootstrap_servers")
-    @classmethod
-    def _check_servers(cls, value: str) -> str:
-        return check_servers(value)
-
-
-def check_servers(value: str) -> str:
-    """Return a list of brokers, which may be empty; raises ValueError."""
-    found = [_SERVER.fullmatch(server.strip()) for server in value.split(",")]
-    if value and not all(server and 0 < int(server[2]) < 2**16 for server in found):
-        raise ValueError("must be host:port, several separated by commas, each port 1 to 65535")
-    return value

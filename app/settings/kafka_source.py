@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qsl
 
 from pydantic import Field, field_validator
 
-from app.settings.kafka import KafkaSettings, check_servers
+from app.settings.kafka import KafkaServers, KafkaSettings
+from app.settings.part import Texts
 from event.topic import TopicError, is_reserved, validate_topic
 from relay.kafka.source.route import WILDCARD, KafkaRoute
 
@@ -23,14 +24,14 @@ _SOURCE: Final = re.compile(r"[A-Za-z0-9._*-]{1,249}")
 class KafkaSourceSettings(KafkaSettings):
     """The Kafka topics to read, beside the settings of Kafka, whose TLS files and user serve for them as well."""
 
-    kafka_sources: tuple[str, ...] = Field(
+    kafka_sources: Texts = Field(
         (),
         description="Kafka topics whose records become events, comma separated: `TOPIC`, or `TOPIC?topic=T` for "
         "another topic of the hub; `start=earliest` begins with the oldest record (default: `latest`), `group=G` "
         "names the consumer group, with `refused=hold` a refused record holds its key, and `header=NAME:VALUE` "
         "takes only records with this header. A `*` in `TOPIC` stands for any characters, and in `T` for the same.",
     )
-    kafka_source_servers: str = Field(
+    kafka_source_servers: KafkaServers = Field(
         "", description="host:port,host:port of the brokers of KAFKA_SOURCES; default: those of the sink."
     )
     kafka_source_records: int = Field(
@@ -44,11 +45,6 @@ class KafkaSourceSettings(KafkaSettings):
         description="Events that wait for their fan-out at which no more records are taken.",
     )
 
-    @field_validator("kafka_sources", mode="before")
-    @classmethod
-    def _split_kafka_sources(cls, value: Any) -> Any:
-        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
-
     @field_validator("kafka_sources")
     @classmethod
     def _check_kafka_sources(cls, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -56,11 +52,6 @@ class KafkaSourceSettings(KafkaSettings):
         if len(set(names)) < len(names):
             raise ValueError("names a Kafka topic twice")
         return value
-
-    @field_validator("kafka_source_servers")
-    @classmethod
-    def _check_source_servers(cls, value: str) -> str:
-        return check_servers(value)
 
     def kafka_routes(self) -> list[KafkaRoute]:
         """Return the Kafka sources."""

@@ -1,10 +1,21 @@
-"""The base of the parts of `app.settings.settings.Settings`."""
+"""The base of the parts of `app.settings.settings.Settings`, and lists in a setting."""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated, Any, Final
 
-__all__ = ["SettingsPart"]
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+__all__ = ["COMMAS", "SettingsPart", "Texts"]
+
+
+def _split(value: Any) -> Any:
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+COMMAS: Final = BeforeValidator(_split)
+"""Marks a list that a variable of the environment has as one text, with commas."""
+Texts = Annotated[tuple[str, ...], COMMAS]
 
 
 class SettingsPart(BaseModel):

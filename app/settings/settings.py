@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from pydantic import ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from app.settings.access import AccessSettings
-from app.settings.address import LISTEN, address_of, amqp_place, check_amqp_url
-from app.settings.amqp_source import AmqpSourceSettings, check_broker, route_of
+from app.settings.address import LISTEN, address_of, amqp_place
+from app.settings.amqp_source import AmqpSourceSettings, AmqpUrl, check_broker, route_of
 from app.settings.chat import ChatSettings
 from app.settings.database import DatabaseSettings
 from app.settings.file import PREFIX, SettingsFile, SettingsRefused, is_foreign, read_file, unknown_variables
@@ -26,6 +26,7 @@ from app.settings.kafka_source import KafkaSourceSettings
 from app.settings.mistake import words_of
 from app.settings.names import NameSettings
 from app.settings.outbox import OutboxSettings
+from app.settings.part import COMMAS, Texts
 from app.settings.pipeline import PipelineSettings
 from app.settings.rabbithub import RabbitHubSettings
 from app.settings.websub import VerificationSettings
@@ -62,7 +63,7 @@ class Settings(
         "",
         description="URL of this hub for others; default http://<listen>, with localhost for all addresses.",
     )
-    amqp_url: SecretStr | None = Field(
+    amqp_url: AmqpUrl = Field(
         None, description="amqp:// or amqps://user:secret@host:5672/vhost; default: no AMQP sink."
     )
     amqp_tls_ca: Path | None = Field(
@@ -119,10 +120,10 @@ class Settings(
         description="Make the deliveries of an event in the commit that publishes it, if no earlier event waits.",
     )
     lease_seconds: float = Field(6.0, ge=0.5, le=300, description="Time that a silent relay keeps its lease.")
-    egress_allow_cidrs: tuple[str, ...] = Field(
+    egress_allow_cidrs: Texts = Field(
         (), description="Private networks that callbacks may reach, comma separated; empty: public addresses only."
     )
-    egress_allow_hosts: tuple[str, ...] = Field(
+    egress_allow_hosts: Texts = Field(
         (), description="Host names (exact or *.suffix) that callbacks may reach at any address."
     )
     egress_allow_http: bool = Field(True, description="Callbacks may use http, not only https.")
@@ -171,7 +172,7 @@ class Settings(
         le=31_536_000,
         description="Time of failures after which a subscription is disabled, never WebSub's; 0: never.",
     )
-    retry_schedule_seconds: tuple[Annotated[int, Field(ge=0, le=604_800)], ...] = Field(
+    retry_schedule_seconds: Annotated[tuple[Annotated[int, Field(ge=0, le=604_800)], ...], COMMAS] = Field(
         (5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400),
         description="Pauses between attempts, comma separated; the last failure makes a dead letter.",
     )
@@ -205,7 +206,7 @@ class Settings(
     websub_publish_secret: SecretStr | None = Field(
         None, description="Signs hub.content, which publishers without an API key use to send a topic's content."
     )
-    websub_sha1_hosts: tuple[str, ...] = Field(
+    websub_sha1_hosts: Texts = Field(
         (), description="Hosts of old WebSub callbacks that check sha1 only, comma separated."
     )
     websub_strict_topic: bool = Field(
@@ -239,7 +240,7 @@ class Settings(
         description="Retention of the data that `hookwire pipeline` stores in the database: metrics, service levels, "
         "backlog. 0: for ever.",
     )
-    trusted_proxies: tuple[str, ...] = Field(
+    trusted_proxies: Texts = Field(
         (), description="Proxies whose X-Forwarded headers count: addresses and networks, comma separated."
     )
     docs: bool | None = Field(None, description="Serve the page /docs; default on in development, off in production.")
@@ -278,18 +279,6 @@ class Settings(
     )
     failpoints: str = Field("", description="For tests: name:kill|hang|error|delay|stall[=seconds][@n or /n],...")
 
-    @field_validator(
-        "egress_allow_cidrs",
-        "egress_allow_hosts",
-        "trusted_proxies",
-        "retry_schedule_seconds",
-        "websub_sha1_hosts",
-        mode="before",
-    )
-    @classmethod
-    def _split_commas(cls, value: Any) -> Any:
-        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
-
     @field_validator("public_url")
     @classmethod
     def _check_public_url(cls, value: str) -> str:
@@ -300,13 +289,6 @@ class Settings(
             named = False
         if value and not named:
             raise ValueError("must be an http or https URL without query, such as https://hub.example")
-        return value
-
-    @field_validator("amqp_url")
-    @classmethod
-    def _check_amqp_url(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None:
-            check_amqp_url(value.get_secret_value())
         return value
 
     @field_validator("egress_proxy")
