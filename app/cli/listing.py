@@ -10,7 +10,7 @@ from typing import Any
 from app.cli.entry import say
 from app.cli.lines.narrow import Narrow
 
-__all__ = ["listed", "print_done", "print_list", "print_listed", "print_one"]
+__all__ = ["listed", "print_done", "print_list", "print_listed", "print_one", "print_result"]
 
 
 async def listed(
@@ -93,3 +93,8 @@ async def print_done(
     else:
         say(words_of(done) if words_of is not None else json.dumps(done, indent=2))
     return int(fails is not None and fails(done))
+
+
+def print_result(done: Any, words: str, *, as_json: bool) -> None:
+    """Print what a command has done: as JSON on one line, or in words."""
+    say(json.dumps(done, default=lambda moment: moment.isoformat()) if as_json else words)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -33,12 +32,7 @@ def validate(as_json: Json = False, file: Config = None) -> None:
 
     settings = settings_from(file)
     guard_policy(settings, settings.listen_address[1])
-    found = settings_checks(settings, os.environ)
-    if as_json:
-        say(json.dumps([asdict(check) for check in found]))
-    else:
-        print_checks(found)
-    raise typer.Exit(1 if any(check.is_finding for check in found) else 0)
+    raise typer.Exit(print_checks(settings_checks(settings, os.environ), as_json=as_json))
 
 
 @config.command()

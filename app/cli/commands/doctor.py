@@ -56,14 +56,7 @@ def doctor(url: Url = None, as_json: Json = False, config: Config = None, by_led
 
 
 async def _doctor(url: str | None, as_json: bool, config: Path | None) -> int:
-    found = await _all(settings_from(config), url)
-    if as_json:
-        say(json.dumps([asdict(check) for check in found]))
-    else:
-        print_checks(found)
-    if any(check.level == "unreachable" for check in found):
-        return 3
-    return 1 if any(check.is_finding for check in found) else 0
+    return print_checks(await _all(settings_from(config), url), as_json=as_json)
 
 
 async def _all(settings: Settings, url: str | None) -> list[Check]:
@@ -109,8 +102,18 @@ async def _database(settings: Settings) -> list[Check]:
         return [Check("database", "database", "unreachable", str(error))]
 
 
-def print_checks(found: Sequence[Check]) -> None:
-    """Print the checks as a table."""
+def print_checks(found: Sequence[Check], *, as_json: bool) -> int:
+    """Print the checks, as JSON or as a table. Return the exit code: 1 for findings, 3 if something is not reached."""
+    if as_json:
+        say(json.dumps([asdict(check) for check in found]))
+    else:
+        _print(found)
+    if any(check.level == "unreachable" for check in found):
+        return 3
+    return 1 if any(check.is_finding for check in found) else 0
+
+
+def _print(found: Sequence[Check]) -> None:
     from rich.markup import escape
 
     from app.cli.table import console, table

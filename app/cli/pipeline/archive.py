@@ -178,14 +178,7 @@ def doctor(lake: Lake = None, master: Master = None, as_json: Json = False, conf
     from app.cli.commands.doctor import print_checks
     from app.cli.pipeline.checks import pipeline_checks
 
-    found = list(pipeline_checks(settings, place))
-    if as_json:
-        say(json.dumps([asdict(check) for check in found]))
-    else:
-        print_checks(found)
-    if any(check.level == "unreachable" for check in found):
-        raise typer.Exit(3)
-    raise typer.Exit(1 if any(check.is_finding for check in found) else 0)
+    raise typer.Exit(print_checks(list(pipeline_checks(settings, place)), as_json=as_json))
 
 
 def _chosen(settings: Settings, **given: str | None) -> Settings:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.entry import Config, Json, say, settings_from
+from app.cli.entry import Config, Json, settings_from
 from app.cli.failure import CommandFailed
+from app.cli.listing import print_result
 from app.cli.pipeline.lake import DryRun, Lake, lake_of, told_failures
 from runtime.counted import counted, were
 
@@ -93,7 +93,7 @@ def check(
     lines += [f"{table}: {each.sentence}" for table, each in changed]
     lines += [f"note: {note}" for note in notes]
     words = _summary(found, damaged, changed, is_put_aside=quarantine)
-    _result(done, as_json, "\n".join([*lines, words]))
+    print_result(done, "\n".join([*lines, words]), as_json=as_json)
     if damaged or changed or other_logs:
         raise typer.Exit(1)
 
@@ -148,7 +148,7 @@ def accept_commit(
         if not accept(named, number, run.id):
             raise CommandFailed(f"{table} has no commit {number} of another tool that waits: see `check`", 2)
     words = f"commit {number} of {table} is accepted"
-    say(json.dumps({"table": table, "commit": number, "done": "accepted"}) if as_json else words)
+    print_result({"table": table, "commit": number, "done": "accepted"}, words, as_json=as_json)
 
 
 def accept_log(lake: Lake = None, table: TableName = "bronze", as_json: Json = False, config: Config = None) -> None:
@@ -168,7 +168,7 @@ def accept_log(lake: Lake = None, table: TableName = "bronze", as_json: Json = F
     storage = lake_of(lake, settings)
     with told_failures():
         LogMarks(settings, storage, [_named(storage, table)]).accept()
-    _result({"table": table, "done": "accepted"}, as_json, f"the log of {table} is accepted as it is")
+    print_result({"table": table, "done": "accepted"}, f"the log of {table} is accepted as it is", as_json=as_json)
 
 
 def accept_seals(lake: Lake = None, as_json: Json = False, config: Config = None) -> None:
@@ -185,7 +185,8 @@ def accept_seals(lake: Lake = None, as_json: Json = False, config: Config = None
 
     settings = settings_from(config)
     since = accept_present(settings, lake_of(lake, settings))
-    _result({"sealed_from": since.isoformat(), "done": "accepted"}, as_json, f"records of before {since} are accepted")
+    done = {"sealed_from": since.isoformat(), "done": "accepted"}
+    print_result(done, f"records of before {since} are accepted", as_json=as_json)
 
 
 def _named(storage: LakeStorage, name: str) -> Table:
@@ -228,8 +229,5 @@ def convert(lake: Lake = None, dry_run: DryRun = False, as_json: Json = False, c
         f"{name}: {counted(counts['files'], 'file')}, {counted(counts['rows'], 'row')}" for name, counts in done.items()
     ]
     verb = "would be" if dry_run else were(len(done))
-    _result({"tables": done}, as_json, "\n".join([*lines, f"{counted(len(done), 'table')} {verb} converted"]))
-
-
-def _result(done: dict[str, Any], as_json: bool, words: str) -> None:
-    say(json.dumps(done) if as_json else words)
+    lines.append(f"{counted(len(done), 'table')} {verb} converted")
+    print_result({"tables": done}, "\n".join(lines), as_json=as_json)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import getpass
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from app.cli.entry import Config, Json, run, say, settings_from
+from app.cli.entry import Config, Json, run, settings_from
 from app.cli.failure import CommandFailed
+from app.cli.listing import print_result
 from app.cli.pipeline.lake import DryRun, Lake, Topic, lake_of, session, tell, told_failures
 from app.cli.pipeline.marks import marked
 from app.settings.settings import Settings
@@ -105,7 +105,7 @@ def _plan(spark: Any, storage: LakeStorage, subject: Subject, as_json: bool) -> 
         f"{counted(records, 'record')} in {counted(len(found), 'file')} would be erased, and those in "
         f"{counted(len(beside), 'file')} beside the table, {unreadable} of which cannot be read and would be deleted"
     )
-    say(json.dumps(done) if as_json else words)
+    print_result(done, words, as_json=as_json)
 
 
 async def _erase(spark: Any, storage: LakeStorage, subject: Subject, settings: Settings, as_json: bool) -> int:
@@ -131,7 +131,7 @@ async def _erase(spark: Any, storage: LakeStorage, subject: Subject, settings: S
         f"{counted(erased.replaced, 'older file')} deleted, "
         f"{erased.remnants} beside the table cleared; the database confirms {counted(confirmed, 'event')}"
     )
-    say(json.dumps(done) if as_json else f"{words}; a search of the lake finds {erased.remaining} left")
+    print_result(done, f"{words}; a search of the lake finds {erased.remaining} left", as_json=as_json)
     return 1 if erased.remaining else 0
 
 
@@ -142,7 +142,7 @@ async def _confirm_noted(spark: Any, storage: LakeStorage, settings: Settings, d
     confirmed = await _confirm(settings, ids) if ids and not dry_run else 0
     done = {"noted": len(ids), "confirmed": confirmed}
     words = f"noted as erased: {counted(len(ids), 'event')}; {confirmed:,} {were(confirmed)} confirmed"
-    say(json.dumps(done) if as_json else words)
+    print_result(done, words, as_json=as_json)
     return 0
 
 

@@ -17,6 +17,7 @@ import typer
 from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
+from app.cli.listing import print_result
 from app.cli.pipeline.lake import Lake, lake_of, session, tell, told_failures
 from app.settings.settings import Settings
 from runtime.counted import counted
@@ -118,7 +119,7 @@ def _count(settings: Settings, storage: LakeStorage, asked: dict[str, Any], as_j
         found = count(_selected(settings, storage, asked))
         counts = {name: found[name] for name in ("events", "oldest", "newest")}
     span = f", from {counts['oldest']} to {counts['newest']}" if counts["oldest"] else ""
-    say(json.dumps(counts) if as_json else f"would send {counted(counts['events'], 'event')}{span}")
+    print_result(counts, f"would send {counted(counts['events'], 'event')}{span}", as_json=as_json)
 
 
 async def _replay(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, date, datetime, timedelta
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.entry import Config, Json, run, say, settings_from
+from app.cli.entry import Config, Json, run, settings_from
+from app.cli.listing import print_result
 from app.cli.pipeline.insight import Since, Until, days_of
 from app.cli.pipeline.lake import Lake, lake_of, session, tell, told_failures
 from app.cli.pipeline.marks import marked
@@ -126,7 +126,7 @@ async def _deliveries(
                     tell(f"{day}: {counted(rows, 'attempt')} so far")
     done = {"days": days, "rows": rows}
     verb = "would be" if dry_run else were(len(days))
-    _result(done, as_json, f"{counted(len(days), 'day')} {verb} copied, {counted(rows, 'attempt')}")
+    print_result(done, f"{counted(len(days), 'day')} {verb} copied, {counted(rows, 'attempt')}", as_json=as_json)
     return 0
 
 
@@ -150,7 +150,7 @@ async def _metrics(
 
     if dry_run:
         days = sorted(stale_days(lake, since, until))
-        _result({"days": days}, as_json, f"{counted(len(days), 'day')} would be measured")
+        print_result({"days": days}, f"{counted(len(days), 'day')} would be measured", as_json=as_json)
         return 0
     async with _database(settings) as database:
         made = await _gold(
@@ -160,7 +160,7 @@ async def _metrics(
     done = made | {"waiting": waiting}
     days_made, rows_put = len(made["days"]), counted(made["rows_in_database"], "row")
     words = f"{counted(days_made, 'day')} {were(days_made)} measured, {rows_put} put into the database"
-    _result(done, as_json, f"{words}; waiting now: {counted(done['waiting'], 'delivery')}")
+    print_result(done, f"{words}; waiting now: {counted(done['waiting'], 'delivery')}", as_json=as_json)
     return 0
 
 
@@ -190,7 +190,7 @@ async def _slo(
 
     if dry_run:
         days = sorted(measured_days(lake, since, until))
-        _result({"days": days}, as_json, f"{counted(len(days), 'day')} would be judged")
+        print_result({"days": days}, f"{counted(len(days), 'day')} would be judged", as_json=as_json)
         return 0
     table = slo_table(lake)
     async with _database(settings) as database:
@@ -199,7 +199,7 @@ async def _slo(
     names = ", ".join(row["subscription"] or "all together" for row in found)
     days_made, rows_put = len(made["days"]), counted(made["rows_in_database"], "row")
     words = f"{counted(days_made, 'day')} {were(days_made)} judged, {rows_put} put into the database"
-    _result(made | {"overdrawn": found}, as_json, f"{words}; overdrawn: {names or 'none'}")
+    print_result(made | {"overdrawn": found}, f"{words}; overdrawn: {names or 'none'}", as_json=as_json)
     return 1 if found else 0
 
 
@@ -256,7 +256,3 @@ def _database(settings: Settings) -> AbstractAsyncContextManager[Database]:
 
 def _midnight(day: date) -> datetime:
     return datetime.combine(day, datetime.min.time(), UTC)
-
-
-def _result(done: dict[str, Any], as_json: bool, words: str) -> None:
-    say(json.dumps(done, default=lambda moment: moment.isoformat()) if as_json else words)

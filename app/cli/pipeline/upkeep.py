@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from app.cli.entry import Config, Json, say, settings_from
+from app.cli.entry import Config, Json, settings_from
 from app.cli.failure import CommandFailed
+from app.cli.listing import print_result
 from app.cli.pipeline.lake import DryRun, Lake, Topic, lake_of, session, tell, told_failures
 from app.cli.pipeline.marks import marked, note_bounds
 from runtime.counted import counted, were
@@ -79,7 +79,7 @@ def compact(
         f"{counted(done['fewer_files'], 'file')} fewer, {done['renamed_files']} renamed, "
         f"{done['deleted_files']} old ones deleted"
     )
-    _result(done, as_json, words)
+    print_result(done, words, as_json=as_json)
 
 
 def _tell_folder(folder: Folder) -> None:
@@ -134,11 +134,8 @@ def retain(
     records = sum(file.rows for file in gone)
     done = {"before": before.isoformat(), "files": len(gone), "records": records}
     verb = "would be" if dry_run else were(records)
-    _result(
-        done,
-        as_json,
-        f"{counted(records, 'record')} of before {before} {verb} dropped, in {counted(len(gone), 'file')}",
-    )
+    words = f"{counted(records, 'record')} of before {before} {verb} dropped, in {counted(len(gone), 'file')}"
+    print_result(done, words, as_json=as_json)
 
 
 def _confirm(settings: Settings, storage: LakeStorage, as_json: bool) -> None:
@@ -148,8 +145,4 @@ def _confirm(settings: Settings, storage: LakeStorage, as_json: bool) -> None:
     confirmed = note_bounds(settings, storage, kept)
     done = {"noted": kept, "confirmed": confirmed}
     days = ", ".join(f"{topic or 'all topics'} before {day}" for topic, day in sorted(kept.items())) or "nothing"
-    _result(done, as_json, f"noted as deleted: {days}; {counted(confirmed, 'bound')} confirmed")
-
-
-def _result(done: dict[str, Any], as_json: bool, words: str) -> None:
-    say(json.dumps(done) if as_json else words)
+    print_result(done, f"noted as deleted: {days}; {counted(confirmed, 'bound')} confirmed", as_json=as_json)
