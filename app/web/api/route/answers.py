@@ -1,8 +1,8 @@
-"""Answers: JSON with users' contents, bounded in bytes for one answer and for all at once (GS-03, ADR 66).
+"""Answers: JSON with users' contents, bounded in bytes for one answer and for all at once (ADR 66).
 
 ::
 
-    share() --fetch--> rows within its bytes --list_of, page_of, one--> answer --sent--> the bytes are free again
+    share() --fetch--> rows within its bytes --list_of, one--> answer --sent--> the bytes are free again
                 |
                 '-- waits while the fetches of others have all bytes
 
@@ -62,6 +62,25 @@ class Answers:
         finally:
             self.resize(share, 0)
 
+    async def page(
+        self, paging: Paging, read: Callable[[int], Awaitable[Sequence[Row]]],
+        key: Callable[[Row], Sequence[str | int]], shape: Callable[[Row], Mapping[str, Any]],
+        may_see: Callable[[Row], bool] = lambda _: True,
+    ) -> Response:  # fmt: skip
+        """Return the rows of ``read(bytes_max)`` that fit and may be seen, with a link to the next page if it has more
+        than fit.
+        """
+        async with self.share() as share:
+            rows = await share.fetch(read)
+            fitting = [row for row in rows[: paging.limit] if row["fits"]]
+            is_last = len(rows) == len(fitting)
+            cursor, link = (None, None) if is_last else next_page(paging.request, key(fitting[-1]))
+            seen = [row for row in fitting if may_see(row)]
+            answer = await share.list_of(seen, shape, row_bytes, {"next_cursor": cursor})
+        if link is not None:
+            answer.headers["Link"] = link
+        return answer
+
     async def reserve(self, share: Share) -> None:
         """Wait for room, and reserve a share of it."""
         while self.making_bytes and self.making_bytes + _SHARE_BYTES_MIN > self.bytes_max:
@@ -101,20 +120,6 @@ class Share:
         items = [partial(_piece, b"," if n else b'{"items":[', shape, one) for n, one in enumerate(found)]
         end = (b"]%s}" if items else b'{"items":[]%s}') % more
         return self._answer([*items, lambda: end], sum(map(size, found)))
-
-    async def page_of(
-        self, paging: Paging, rows: Sequence[Row], key: Callable[[Row], Sequence[str | int]],
-        shape: Callable[[Row], Mapping[str, Any]], may_see: Callable[[Row], bool] = lambda _: True,
-    ) -> Response:  # fmt: skip
-        """Return the rows that fit and may be seen, with a link to the next page if ``rows`` has more than fit."""
-        fitting = [row for row in rows[: paging.limit] if row["fits"]]
-        is_last = len(rows) == len(fitting)
-        cursor, link = (None, None) if is_last else next_page(paging.request, key(fitting[-1]))
-        seen = [row for row in fitting if may_see(row)]
-        answer = await self.list_of(seen, shape, row_bytes, {"next_cursor": cursor})
-        if link is not None:
-            answer.headers["Link"] = link
-        return answer
 
     async def one(self, shape: Callable[[], Mapping[str, Any]], size: int) -> Response:
         """Return one object."""

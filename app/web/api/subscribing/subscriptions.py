@@ -208,12 +208,10 @@ async def list_subscriptions(
     def may_see(row: Row) -> bool:
         return is_reached(request, row) and health in (None, subscription_condition(row).state)
 
-    async with context.answers.share() as share:
-        rows = await share.fetch(lambda room: fetch(*asked, room, name, wanted, one, several))
-        return await share.page_of(
-            paging, rows, lambda row: [row["id"]],
-            lambda row: SubscriptionOut.model_validate(_out(row)).model_dump(by_alias=True), may_see,
-        )  # fmt: skip
+    return await context.answers.page(
+        paging, lambda room: fetch(*asked, room, name, wanted, one, several), lambda row: [row["id"]],
+        lambda row: SubscriptionOut.model_validate(_out(row)).model_dump(by_alias=True), may_see,
+    )  # fmt: skip
 
 
 async def find_to_change(request: Request, identity: str, context: Context) -> Row:

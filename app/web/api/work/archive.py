@@ -65,9 +65,9 @@ async def list_archive(request: Request, queue: Queue, context: In, paging: Page
     microseconds, number = paging.after(_LATEST, 2**63 - 1)
     at = _EPOCH + min(microseconds, _LATEST) * _MICROSECOND
     asked, shown = ("message.archived", queue_name(queue), at, number, paging.limit + 1), shows_payloads(request)
-    async with context.answers.share() as share:
-        rows = await share.fetch(lambda room: context.database.fetch(*asked, room))
-        return await share.page_of(paging, rows, _key, lambda row: _archived_out(row, shown=shown))
+    return await context.answers.page(
+        paging, lambda room: context.database.fetch(*asked, room), _key, lambda row: _archived_out(row, shown=shown)
+    )
 
 
 def _key(row: Row) -> list[str | int]:

@@ -205,13 +205,11 @@ Paged = Annotated[Paging, Depends(_paging)]
 async def list_kinds(request: Request, context: In, paging: Paged) -> Response:
     """The kind `*` holds the settings for all kinds."""
     [after] = paging.after("")
-    async with context.answers.share() as share:
-        rows = await share.fetch(lambda room: context.database.fetch("job.kinds", after, paging.limit + 1, room))
-        return await share.page_of(
-            paging, rows, lambda row: [row["kind"]],
-            lambda row: JobKindOut.model_validate(_kind_out(row)).model_dump(),
-            lambda row: row["kind"] == "*" or may_reach_kind(request, row["kind"]),
-        )  # fmt: skip
+    return await context.answers.page(
+        paging, lambda room: context.database.fetch("job.kinds", after, paging.limit + 1, room),
+        lambda row: [row["kind"]], lambda row: JobKindOut.model_validate(_kind_out(row)).model_dump(),
+        lambda row: row["kind"] == "*" or may_reach_kind(request, row["kind"]),
+    )  # fmt: skip
 
 
 @router.put("/job-kinds/{kind}", summary="Set the settings of a kind of jobs", responses=refusals(*BODY))
@@ -266,12 +264,11 @@ async def list_schedules(request: Request, context: In, paging: Paged) -> Respon
     """The schedules are sorted by name. `args` is null for a key without the scope `payloads`."""
     [after] = paging.after("")
     shown = shows_payloads(request)
-    async with context.answers.share() as share:
-        rows = await share.fetch(lambda room: context.database.fetch("job.schedules", after, paging.limit + 1, room))
-        return await share.page_of(
-            paging, rows, lambda row: [row["name"]], lambda row: _listed_schedule(row, shown=shown),
-            lambda row: may_reach_kind(request, row["kind"]),
-        )  # fmt: skip
+    return await context.answers.page(
+        paging, lambda room: context.database.fetch("job.schedules", after, paging.limit + 1, room),
+        lambda row: [row["name"]], lambda row: _listed_schedule(row, shown=shown),
+        lambda row: may_reach_kind(request, row["kind"]),
+    )  # fmt: skip
 
 
 @router.put("/job-schedules/{name}", summary="Set a schedule", responses=refusals(*BODY, "unknown-job"))

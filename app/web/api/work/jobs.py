@@ -86,12 +86,10 @@ async def list_jobs(
     person = person_of(request) if assignee == "me" else assignee
     asked = ("job.list", *paging.after(_LARGEST), state, kind, person, pool or None, None, uniq, paging.limit + 1)
     shown = shows_payloads(request)
-    async with context.answers.share() as share:
-        rows = await share.fetch(lambda room: context.database.fetch_filtered(*asked, room))
-        return await share.page_of(
-            paging, rows, lambda row: [row["seq"]], lambda row: job_out(row, shown=shown),
-            lambda row: may_reach_kind(request, row["kind"]),
-        )  # fmt: skip
+    return await context.answers.page(
+        paging, lambda room: context.database.fetch_filtered(*asked, room), lambda row: [row["seq"]],
+        lambda row: job_out(row, shown=shown), lambda row: may_reach_kind(request, row["kind"]),
+    )  # fmt: skip
 
 
 @router.post("/claim", summary="Claim jobs", response_model=ClaimedList, responses=refusals(*BODY))

@@ -235,11 +235,10 @@ async def browse(
     paging = Paging(request, response, cursor, limit)
     [start] = paging.after(int(after.removeprefix("msg_")) if after else 0)
     name, shown = queue_name(queue), shows_payloads(request)
-    async with context.answers.share() as share:
-        rows = await share.fetch(lambda room: context.jobs.queues.browse(name, limit + 1, start, room))
-        return await share.page_of(
-            paging, rows, lambda row: [row["id"]], lambda row: _message_out(Message.of(row), shown=shown)
-        )
+    return await context.answers.page(
+        paging, lambda room: context.jobs.queues.browse(name, limit + 1, start, room), lambda row: [row["id"]],
+        lambda row: _message_out(Message.of(row), shown=shown),
+    )  # fmt: skip
 
 
 _RECEIVED_HEADERS: dict[int | str, dict[str, Any]] = {

@@ -269,9 +269,10 @@ async def list_dead(request: Request, queue: Queue, context: In, paging: Paged) 
     """Payloads are null for a key without the scope `payloads`."""
     [after] = paging.after(0)
     name, shown = queue_name(queue), shows_payloads(request)
-    async with context.answers.share() as share:
-        rows = await share.fetch(lambda room: context.jobs.queues.dead(name, paging.limit + 1, after, room))
-        return await share.page_of(paging, rows, lambda row: [row["id"]], lambda row: _dead_out(row, shown=shown))
+    return await context.answers.page(
+        paging, lambda room: context.jobs.queues.dead(name, paging.limit + 1, after, room), lambda row: [row["id"]],
+        lambda row: _dead_out(row, shown=shown),
+    )  # fmt: skip
 
 
 @router.post("/{queue}/dead/redrive", summary="Return dead letters to their queue",

@@ -188,12 +188,10 @@ async def list_tasks(
 ) -> Response:
     """Newest first. A page ends before its limit if its descriptions are large."""
     asked, shown = ("task.list", *paging.after(_LARGEST), kind, state, paging.limit + 1), shows_payloads(request)
-    async with context.answers.share() as share:
-        rows = await share.fetch(lambda room: context.database.fetch_filtered(*asked, room))
-        return await share.page_of(
-            paging, rows, lambda row: [row["seq"]], lambda row: _task_out(row, shown=shown),
-            lambda row: may_reach_kind(request, row["kind"]),
-        )  # fmt: skip
+    return await context.answers.page(
+        paging, lambda room: context.database.fetch_filtered(*asked, room), lambda row: [row["seq"]],
+        lambda row: _task_out(row, shown=shown), lambda row: may_reach_kind(request, row["kind"]),
+    )  # fmt: skip
 
 
 @router.get("/counts", summary="Count tasks")
@@ -211,12 +209,10 @@ async def counts(request: Request, context: In) -> TaskCounts:
 async def list_dead(request: Request, context: In, paging: Paged, kind: Kind = None) -> Response:
     """Oldest first. A page ends before its limit if its descriptions are large."""
     asked, shown = ("task.dead", *paging.after(0), kind, paging.limit + 1), shows_payloads(request)
-    async with context.answers.share() as share:
-        rows = await share.fetch(lambda room: context.database.fetch_filtered(*asked, room))
-        return await share.page_of(
-            paging, rows, lambda row: [row["number"]], lambda row: _dead_out(row, shown=shown),
-            lambda row: may_reach_kind(request, row["kind"]),
-        )  # fmt: skip
+    return await context.answers.page(
+        paging, lambda room: context.database.fetch_filtered(*asked, room), lambda row: [row["number"]],
+        lambda row: _dead_out(row, shown=shown), lambda row: may_reach_kind(request, row["kind"]),
+    )  # fmt: skip
 
 
 @router.post("/dead/redrive", summary="Return dead tasks", responses=refusals(*BODY))

@@ -129,10 +129,13 @@ async def _body(answer: Response) -> bytes:
 async def test_a_page_that_is_cut_says_so_by_its_link() -> None:
     """GS-03: the next page begins behind the last item that fitted, also if nobody may see it."""
     request = Request({"type": "http", "path": "/jobs", "query_string": b"limit=5", "headers": []})
-    rows = [{"n": n, "fits": n < 3} for n in range(6)]
+
+    async def read(_bytes_max: int) -> list[dict[str, Any]]:
+        return [{"n": n, "fits": n < 3} for n in range(6)]
+
     paging = Paging(request, Response(), None, 5)
-    answer = await Share(Answers()).page_of(
-        paging, rows, lambda row: [row["n"]], lambda row: {"n": row["n"]}, lambda row: row["n"] != 2
+    answer = await Answers().page(
+        paging, read, lambda row: [row["n"]], lambda row: {"n": row["n"]}, lambda row: row["n"] != 2
     )
 
     assert answer.headers["link"] == '</jobs?limit=5&cursor=WzJd>; rel="next"'
