@@ -1,20 +1,28 @@
-"""``hookwire serve``: start everything, print the addresses, run until stopped."""
+"""``hookwire serve``: start everything, print the addresses, run until stopped.
+
+The database is asked while a thread imports the rest of the product: the start waits for the slower of the two.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
 
 import structlog
 
-from app.assembly.first_key import make_first_key
+from app.assembly.roles import ROLES
 from app.checks import early_checks, refuse_kafka_loops, startup_checks
 from app.settings.settings import Settings, SettingsRefused
-from app.wiring import ROLES, Assembly, open_hub
 from db.arrival import wait_for_database
 from db.embedded.identity import ClusterLost
 from db.pool import PoolOptions
 from runtime.process import Process, end_within
+
+if TYPE_CHECKING:
+    from app.wiring import Assembly
 
 __all__ = ["serve"]
 
@@ -30,18 +38,36 @@ async def serve(settings: Settings, roles: Sequence[str] | None = None) -> int:
         raise SettingsRefused(
             "--role source has nothing to read: HOOKWIRE_AMQP_SOURCES names queues, HOOKWIRE_KAFKA_SOURCES topics"
         )
-    await _database(settings)
-    await early_checks(settings)
-    async with open_hub(settings, roles or ROLES) as hub:
+    wanted = roles or ROLES
+    opening = asyncio.create_task(asyncio.to_thread(_hub, settings, wanted))
+    try:
+        await _database(settings)
+        early = await early_checks(settings)
+    except BaseException:
+        opening.cancel()
+        raise
+    async with await opening as hub:
         options, port = hub.storage.database.options, settings.listen_address[1]
-        wanted = roles or ROLES
-        await make_first_key(settings, hub.storage.database)
-        await startup_checks(settings, options, port, serves_api="api" in wanted, reads_amqp="source" in wanted)
+        await _make_first_key(settings, hub)
+        await startup_checks(settings, options, port, early, serves_api="api" in wanted, reads_amqp="source" in wanted)
         if "source" in wanted:
             await refuse_kafka_loops(settings, options)
-        _greet(hub, settings, roles or ROLES)
+        _greet(hub, settings, wanted)
         await _run(Process(hub.phases, settings.stop_delay_seconds + settings.drain_seconds, end_within))
     return 0
+
+
+def _hub(settings: Settings, roles: Sequence[str]) -> AbstractAsyncContextManager[Assembly]:
+    """Import the whole product, which takes longer than all checks, and return the hub, which is not open yet."""
+    from app.wiring import open_hub
+
+    return open_hub(settings, roles)
+
+
+async def _make_first_key(settings: Settings, hub: Assembly) -> None:
+    from app.assembly.first_key import make_first_key
+
+    await make_first_key(settings, hub.storage.database)
 
 
 async def _database(settings: Settings) -> None:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -22,10 +22,11 @@ from app.assembly.notifications import ProcessNotifications
 from app.assembly.outbound import guarded_client, user_agent
 from app.assembly.publishing import doors_context, publishing_apps
 from app.assembly.relays import Relaying
+from app.assembly.roles import ROLES
 from app.assembly.services import ServicesAssembly
 from app.assembly.sinks import configured_sinks
-from app.assembly.sources import Sources
 from app.assembly.storage import EmbeddedWatch, Storage, open_storage
+from app.assembly.web import operations_application, web_application
 from app.bridges.fanout_sink import FanOutSink
 from app.bridges.listener import Listener
 from app.bridges.notifier import Notifier
@@ -41,7 +42,6 @@ from app.verdict.current_verdict import CurrentVerdict
 from app.verdict.presence import Presence, StateReport
 from app.web.api.route.answers import Answers
 from app.web.api.route.context import Context
-from app.web.application import build_operations, build_web
 from app.web.backlog import Backlog
 from app.web.front import Front
 from app.web.limits import RequestIds
@@ -78,10 +78,12 @@ from webhooks.replay import Replayer
 from webhooks.subscriber import Subscribers
 from webhooks.worker import Worker
 
-__all__ = ["ROLES", "Assembly", "open_hub"]
+if TYPE_CHECKING:
+    from app.assembly.sources import Sources
+
+__all__ = ["Assembly", "open_hub"]
 
 _log = structlog.get_logger(__name__)
-ROLES: Final = ("api", "relay", "deliver", "source")
 _BACKLOG_CONNECTIONS = 2048
 _METRICS_DRAIN_SECONDS = 1.0
 _UNASKED_SECONDS = 300.0
@@ -125,13 +127,9 @@ async def open_hub(
         builder = _Builder(settings, storage, database, points, stack, (port, metrics_port), on_event)
         phases = await builder.build(roles, sockets, metrics_sockets)
         yield Assembly(
-            phases,
-            builder.public_url,
-            _url(settings.metrics_listen, metrics_sockets),
-            builder.sinks,
-            storage,
+            phases, builder.public_url, _url(settings.metrics_listen, metrics_sockets), builder.sinks, storage,
             builder.relaying,
-        )
+        )  # fmt: skip
 
 
 def _url(listen: str, sockets: Sequence[socket.socket]) -> str:
@@ -196,6 +194,8 @@ class _Builder:
             )  # fmt: skip
             inside = [publisher, *(self._subscribing() if serves else [])]
             if reads:
+                from app.assembly.sources import Sources
+
                 arguments = self._settings, self._database, self._hub, publisher, self._topics, self._registry
                 self._sources = Sources(*arguments)
             phases += [[*front, *(self._sources.services if self._sources else ())], inside, waking]
@@ -333,12 +333,9 @@ class _Builder:
     def _retention_options(self) -> RetentionOptions:
         settings = self._settings
         return RetentionOptions(
-            settings.retention_days,
-            settings.dead_letter_retention_days,
-            settings.history_retention_days,
-            settings.gold_retention_days,
-            settings.names_retention_days,
-        )
+            settings.retention_days, settings.dead_letter_retention_days, settings.history_retention_days,
+            settings.gold_retention_days, settings.names_retention_days,
+        )  # fmt: skip
 
     @cached_property
     def _hub(self) -> Hub:
@@ -356,13 +353,13 @@ class _Builder:
     def _front(self, publisher: Publisher, sockets: Sequence[socket.socket]) -> Front:
         settings, context = self._settings, self._context
         apps = publishing_apps(settings, context, publisher)
-        web = build_web(context, *apps, self._problems, self._request_ids, self._agent)
+        web, routes = web_application(context, *apps, self._problems, self._request_ids, self._agent)
         # HTTP gets half of the time, so that a slow client does not shorten the soft stop of relays and workers.
-        return Front("http", self._server(web, sockets), settings.drain_seconds / 2, context.leaving)
+        return Front("http", self._server(web, sockets), routes, settings.drain_seconds / 2, context.leaving)
 
     def _metrics_front(self, sockets: Sequence[socket.socket]) -> Front:
-        operations = build_operations(self._context, self._problems, self._request_ids)
-        return Front("metrics", self._server(operations, sockets), _METRICS_DRAIN_SECONDS)
+        operations, routes = operations_application(self._context, self._problems, self._request_ids)
+        return Front("metrics", self._server(operations, sockets), routes, _METRICS_DRAIN_SECONDS)
 
     def _server(self, application: ASGIApp, sockets: Sequence[socket.socket]) -> HttpServer:
         return HttpServer(
@@ -426,19 +423,14 @@ class _Builder:
     def _make_relaying(self) -> Relaying:
         notify, seconds = self._notifications.fanned_out.notify, self._settings.fan_out_seconds_max
         relaying = Relaying(
-            self._settings,
-            self._database,
-            self._connect_direct,
-            self._storage.incarnation,
-            self.sinks,
-            self._relay_metrics,
-            self._points,
+            self._settings, self._database, self._connect_direct, self._storage.incarnation, self.sinks,
+            self._relay_metrics, self._points,
             {
                 "webhooks": lambda: FanOutSink(FanOut(self._database, notify, seconds_max=seconds)),
                 "jobs": lambda: self._jobs.make_sink(self._storage.incarnation),
             },
             self._on_event,
-        )
+        )  # fmt: skip
         self._notifications.published.connect(relaying.notify)
         self._notifications.polled.connect(relaying.on_poll)
         return relaying

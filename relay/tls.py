@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cryptography.x509 import load_pem_x509_certificates
-
 __all__ = ["TlsFiles", "causes"]
 
 _OURS_REFUSED = (
@@ -70,6 +68,9 @@ class TlsFiles:
 
     def _has_expired(self) -> bool:
         """Return whether our certificate is too old. A broker in Java does not tell this reason from others."""
+        # Only a failed connection needs it, and it takes a twentieth of a start.
+        from cryptography.x509 import load_pem_x509_certificates
+
         try:
             ours = load_pem_x509_certificates(self.certificate.read_bytes()) if self.certificate else []
         except (OSError, ValueError):

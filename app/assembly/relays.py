@@ -7,6 +7,7 @@ election and its connection pool.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from app.assembly.sinks import amqp_options, kafka_options, sink_maker
@@ -16,9 +17,7 @@ from app.settings.settings import Settings
 from db.direct import Direct
 from db.pool import Database
 from hub.owed import Owed
-from relay.amqp.mirrors import Mirrors
 from relay.election.lease import LeaseOptions, Leases
-from relay.election.neli import NeliElection
 from relay.election.neli_core import NeliTimes
 from relay.election.neli_options import NeliOptions
 from relay.election.port import Election
@@ -31,6 +30,10 @@ from relay.sink import SHARDS, Sink
 from relay.sink_relay import SinkRelay
 from runtime.process import Service, process_name
 from runtime.wake import Wake
+
+if TYPE_CHECKING:
+    from relay.amqp.mirrors import Mirrors
+    from relay.election.neli import NeliElection
 
 __all__ = ["Relaying"]
 
@@ -104,6 +107,8 @@ class Relaying:
         return None if mark is None or mark.shards < SHARDS else (mark.id, mark.origin)
 
     def _mirrors(self, database: Database) -> Mirrors:
+        from relay.amqp.mirrors import Mirrors
+
         options = amqp_options(self._settings, self._incarnation)
         return Mirrors(database, options, by_default=self._settings.rabbithub_mirror)
 
@@ -112,6 +117,8 @@ class Relaying:
         return SinkRelay(name, election, lambda group: self._harvester(name, group, election))
 
     def _neli_election(self, name: str, owner: str) -> NeliElection:
+        from relay.election.neli import NeliElection
+
         kafka = kafka_options(self._settings, self._incarnation)
         session = self._settings.neli_session_seconds
         times = NeliTimes(min(0.5, session / 12), session * 2 / 3, session)

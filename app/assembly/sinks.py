@@ -1,20 +1,23 @@
-"""The sinks that the settings configure. A sink without its setting is absent."""
+"""The sinks that the settings configure. A sink without its setting is absent.
+
+A broker's client is imported where its options are built, so a hub without that broker starts without it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from app.settings.settings import PREFIX, Settings, SettingsRefused
 from app.settings.tls import amqp_tls, kafka_tls
 from event.partition import Scheme
-from relay.amqp.options import AmqpOptions
-from relay.amqp.sink import AmqpSink
-from relay.kafka.options import KafkaOptions
-from relay.kafka.security import KafkaSecurity
-from relay.kafka.sink import KafkaSink
 from relay.sink import Sink
 from relay.tls import TlsFiles
+
+if TYPE_CHECKING:
+    from relay.amqp.options import AmqpOptions
+    from relay.kafka.options import KafkaOptions
 
 __all__ = [
     "INNER_SINKS",
@@ -43,8 +46,12 @@ def sink_maker(name: str, settings: Settings, incarnation: str) -> Callable[[Cal
     settings: raise SettingsRefused.
     """
     if name == "kafka":
+        from relay.kafka.sink import KafkaSink
+
         kafka = kafka_options(settings, incarnation)
         return lambda trusted: KafkaSink(kafka, trusted)
+    from relay.amqp.sink import AmqpSink
+
     amqp = amqp_options(settings, incarnation)
     return lambda _: AmqpSink(amqp)
 
@@ -53,6 +60,9 @@ def kafka_options(settings: Settings, incarnation: str, *, manifests: bool = Tru
     """Return the options for the sink and for the check; raise SettingsRefused. ``manifests``: False for an outbox
     without any.
     """
+    from relay.kafka.options import KafkaOptions
+    from relay.kafka.security import KafkaSecurity
+
     password = settings.kafka_sasl_password
     with _refused("kafka"):
         security = KafkaSecurity(
@@ -88,6 +98,8 @@ def kafka_source_options(settings: Settings, incarnation: str) -> KafkaOptions:
 
 def amqp_options(settings: Settings, incarnation: str) -> AmqpOptions:
     """Return the options for the sink and for the check; raise SettingsRefused."""
+    from relay.amqp.options import AmqpOptions
+
     assert settings.amqp_url is not None, "the sink is configured by its URL"
     with _refused("amqp"):
         return AmqpOptions(
@@ -102,6 +114,8 @@ def amqp_options(settings: Settings, incarnation: str) -> AmqpOptions:
 
 def source_options(settings: Settings, incarnation: str) -> AmqpOptions:
     """Return the options for AMQP sources; raise SettingsRefused."""
+    from relay.amqp.options import AmqpOptions
+
     url = settings.amqp_source_url or settings.amqp_url
     if url is None:
         raise SettingsRefused(f"{PREFIX}AMQP_SOURCES needs {PREFIX}AMQP_URL or {PREFIX}AMQP_SOURCE_URL")

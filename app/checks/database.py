@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 from app.checks.check import Check, stricter_in_production
 from app.checks.collations import collation_checks
@@ -16,7 +16,7 @@ from db.errors import CannotServe, DatabaseError, TooManyConnections
 from db.migrate import MigrationRefused, pending
 from db.pool import PoolOptions, Row
 
-__all__ = ["database_checks", "server_checks"]
+__all__ = ["database_checks", "made_checks", "server_checks", "server_only_checks"]
 
 _VERSION_MIN = 15
 _SNAPSHOT_SECONDS_MAX = 900.0
@@ -25,38 +25,65 @@ _TIMEOUTS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_t
 
 async def database_checks(settings: Settings, options: PoolOptions) -> list[Check]:
     """Return all checks, on one connection like the pool's; ``unreachable`` is an answer too."""
+
+    async def ask(connection: Direct) -> list[Check]:
+        found, server = await _server(settings, options, connection)
+        if server is None:
+            return found
+        made = await _made(connection, has_numbers=server["has_numbers"]) if server["is_made"] else []
+        return [*found, *made, *await _schema(options.url)]
+
+    return await _asked(options, ask)
+
+
+async def server_only_checks(settings: Settings, options: PoolOptions) -> list[Check]:
+    """Return the checks of the server and its sessions, for a start that has not migrated yet."""
+
+    async def ask(connection: Direct) -> list[Check]:
+        return (await _server(settings, options, connection))[0]
+
+    return await _asked(options, ask)
+
+
+async def made_checks(options: PoolOptions) -> list[Check]:
+    """Return the checks of what the migrations have made."""
+    return await _asked(options, _made)
+
+
+async def _asked(options: PoolOptions, ask: Callable[[Direct], Awaitable[list[Check]]]) -> list[Check]:
     try:
         connection = await connect_direct(options)
     except DatabaseError as error:
         return [_not_reached(error, "check HOOKWIRE_DATABASE_URL and the server behind it")]
     try:
-        sessions = await pooler_check(connection, options)
-        if sessions.level == "refuse":  # through such a pooler no other check is reliable
-            return [sessions]
-        asked_at = time.time()
-        server = await connection.fetchrow("check.server")
-        assert server is not None, "a row of scalars"
-        middle = (asked_at + time.time()) / 2
-        found = [
-            sessions,
-            *server_checks(settings, server),
-            *_clock(server, middle),
-            *await _roles(settings, connection),
-        ]
-        if server["is_made"]:
-            found += [*await _tables(connection), *await _care(connection), *await held_locks(connection)]
-            found += await collation_checks(connection)
-        if server["has_numbers"]:
-            found += await number_checks(connection)
-        return [*found, *await _schema(options.url)]
+        return await ask(connection)
     except DatabaseError as error:
         return [_not_reached(error, "the connection broke during the check")]
     finally:
         await connection.aclose()
 
 
+async def _server(settings: Settings, options: PoolOptions, connection: Direct) -> tuple[list[Check], Row | None]:
+    """Return the checks of the server, and what it said of itself; None through a pooler that shares sessions."""
+    sessions = await pooler_check(connection, options)
+    if sessions.level == "refuse":  # through such a pooler no other check is reliable
+        return [sessions], None
+    asked_at = time.time()
+    server = await connection.fetchrow("check.server")
+    assert server is not None, "a row of scalars"
+    middle = (asked_at + time.time()) / 2
+    roles = await _roles(settings, connection)
+    return [sessions, *server_checks(settings, server), *_clock(server, middle), *roles], server
+
+
+async def _made(connection: Direct, *, has_numbers: bool = True) -> list[Check]:
+    found = [*await _tables(connection), *await _care(connection), *await held_locks(connection)]
+    found += await collation_checks(connection)
+    return [*found, *await number_checks(connection)] if has_numbers else found
+
+
 def _not_reached(error: DatabaseError, cure: str) -> Check:
-    """Return the obstacle as a check. No session is opened on a server that takes no writes (SC-09)."""
+    """Return the obstacle as a check. No session is opened on a server that takes no writes."""
     if is_of_a_pooler(error):
         return refusal()
     if isinstance(error, CannotServe):
@@ -90,7 +117,7 @@ def _semantics(server: Row) -> Iterator[Check]:
 
 
 def _durable(settings: Settings, server: Row) -> Iterator[Check]:
-    """Check that an answered COMMIT survives the next crash (SC-06, SC-07)."""
+    """Check that an answered COMMIT survives the next crash."""
     level = stricter_in_production(settings)
     commit = server["synchronous_commit"]
     # Without a standby, local is the same as on.
@@ -110,7 +137,7 @@ def _durable(settings: Settings, server: Row) -> Iterator[Check]:
 
 
 def _timeouts(server: Row) -> Iterator[Check]:
-    """Check the time-outs of a session, because a pooler may drop our options (SC-05)."""
+    """Check the time-outs of a session, because a pooler may drop our options."""
     missing = [name for name in _TIMEOUTS if server[name] in ("0", "")]
     if missing:
         cure = "connect directly, or let the pooler pass start-up parameters on"
@@ -120,7 +147,7 @@ def _timeouts(server: Row) -> Iterator[Check]:
 
 
 def _vacuum(server: Row) -> Iterator[Check]:
-    """Check autovacuum (SC-12)."""
+    """Check autovacuum."""
     if server["autovacuum"] == "on":
         yield Check("SC-12", "autovacuum", "ok", "on")
     else:
@@ -128,7 +155,7 @@ def _vacuum(server: Row) -> Iterator[Check]:
 
 
 def _clock(server: Row, our_seconds: float) -> Iterator[Check]:
-    """Compare the clocks: signatures carry our time, deadlines the database's (SC-21)."""
+    """Compare the clocks: signatures carry our time, deadlines the database's."""
     apart = abs(server["at"].timestamp() - our_seconds)
     if apart > 60:
         yield Check("SC-21", "clock", "refuse", f"{apart:.0f} s apart from the database's", "synchronise both by NTP")
@@ -139,7 +166,7 @@ def _clock(server: Row, our_seconds: float) -> Iterator[Check]:
 
 
 async def _roles(settings: Settings, connection: Direct) -> list[Check]:
-    """Check the roles that call hookwire.publish in their own transactions (SC-06)."""
+    """Check the roles that call hookwire.publish in their own transactions."""
     weak = [row["role"] for row in await connection.fetch("check.weak_publishers")]
     if not weak:
         return []
@@ -149,7 +176,7 @@ async def _roles(settings: Settings, connection: Direct) -> list[Check]:
 
 
 async def _tables(connection: Direct) -> list[Check]:
-    """Check tables and sequences (SC-08)."""
+    """Check tables and sequences."""
     unlogged = [row["name"] for row in await connection.fetch("check.unlogged")]
     cached = [row["name"] for row in await connection.fetch("check.cached_sequences")]
     found = []
@@ -167,7 +194,7 @@ async def _tables(connection: Direct) -> list[Check]:
 
 
 async def _care(connection: Direct) -> list[Check]:
-    """Check that queue tables are vacuumed, and that nothing keeps their dead rows (RP-02, RP-04)."""
+    """Check that queue tables are vacuumed, and that nothing keeps their dead rows."""
     found = []
     neglected = [row["name"] for row in await connection.fetch("check.neglected_tables")]
     if neglected:
@@ -189,7 +216,7 @@ def _index_cure(index: Row) -> str:
 
 
 def _old_snapshot(holder: Row) -> Check:
-    """Report an old snapshot: while it lasts every query of a queue takes longer (RP-04, RU-12)."""
+    """Report an old snapshot: while it lasts every query of a queue takes longer."""
     since = f" for {holder['seconds']:.0f} s" if holder["seconds"] is not None else ""
     detail = f"kept by {holder['holder']}{since}: rows that were deleted since then cannot be removed"
     # Without its slot a consumer loses its position, and would miss later changes.
@@ -198,7 +225,7 @@ def _old_snapshot(holder: Row) -> Check:
 
 
 async def _schema(url: str) -> list[Check]:
-    """Check the schema's version (SC-10)."""
+    """Check the schema's version."""
     try:
         plan = await pending(url)
     except MigrationRefused as error:

@@ -1,14 +1,16 @@
-"""The HTTP application: FastAPI for all but publishing, which goes straight to :mod:`app.web.publishing.ingest`."""
+"""The routes of the HTTP application: FastAPI for all but publishing, which goes straight to
+:mod:`app.web.publishing.ingest`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import structlog
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from app.web.api import docs, keys
 from app.web.api.contract import TITLE, VERSION, operation_id
@@ -59,27 +61,17 @@ from app.web.api.work import (
     tasks,
     work_stats,
 )
-from app.web.authentication import Authentication, Keyring
+from app.web.authentication import Keyring
 from app.web.console.inner_api import InnerApi
 from app.web.console.routers import CONSOLE_ROUTERS
-from app.web.limits import MIB, FrontDoor, RequestIds, RequestLimits
-from app.web.page_policy import PublishingPages, operations_policy, page_policy
 from app.web.pages import install_problem_pages
-from app.web.pages.sessions import Sessions
 from app.web.problem import Problem, Problems, install_problem_handlers, problem_of_database, request_id_of
-from app.web.publishing.envelope import is_publish
-from app.web.publishing.inbound import Inbound
-from app.web.publishing.inbound_path import is_inbound
-from app.web.publishing.ingest import Ingest
-from app.web.repeats import Repeats
 from app.web.route_needs import RouteNeeds
 from db.errors import Busy, DatabaseError, OutcomeUnknown, ServerTrouble, Unavailable
 from db.names import TooManyNames
 from db.secret_box import SecretBoxError
-from hub.acceptance import Hub
-from hub.keys import Keys
 
-__all__ = ["build_api", "build_operations", "build_web"]
+__all__ = ["build_api", "build_operations", "build_routes"]
 
 _log = structlog.get_logger(__name__)
 _ROUTERS: Sequence[APIRouter] = (
@@ -150,86 +142,29 @@ def build_api(problems: Problems) -> FastAPI:
     return api
 
 
-def build_web(
-    context: Context,
-    ingest: Ingest,
-    inbound: Inbound,
-    problems: Problems,
-    request_ids: RequestIds,
-    own_agent: str,
-) -> ASGIApp:
-    """Return the whole application, within its request limits. ``own_agent`` is the User-Agent of our own
-    deliveries.
+def build_routes(
+    context: Context, problems: Problems, inside: ASGIApp, needs: RouteNeeds | None, keyring: Keyring | None
+) -> FastAPI:
+    """Return the application with its context. ``inside`` takes what its pages ask for, and calls it in turn. ``needs``
+    gets the declarations of its routes; None: requests need no key.
     """
     api = build_api(problems)
+    if needs is not None:
+        needs.declare(api.routes)
     api.state.context = context
     api.state.without_effect = WithoutEffect(context.registry)
-    settings = context.settings
-    event_bytes_max = settings.event_bytes_max
-    limits = RequestLimits(events_bytes_max=event_bytes_max, batch_bytes_max=max(4 * MIB, event_bytes_max))
-    inside: ASGIApp = _Fork(
-        ingest, inbound, Repeats(api, context.database, _tell(context.hub)), context.readiness.doubt
-    )
-    needs = RouteNeeds(api.routes) if settings.needs_keys else None
     api.state.inner_api = InnerApi(inside, needs)
-    api.state.keyring = None
-    if needs is not None:
-        api.state.keyring = keyring = Keyring(Keys(context.database), Sessions(context.database))
-        inside = Authentication(
-            inside, keyring, needs, hub_is_open=settings.hub_access == "open", docs_are_open=settings.serves_docs
-        )
-    pages = page_policy(settings, context.public_url)
-    door = FrontDoor(
-        inside, problems=problems, limits=limits, request_ids=request_ids, pages=pages, own_agent=own_agent.encode()
-    )
-    return PublishingPages(door, settings.origins) if settings.origins else door
+    api.state.keyring = keyring
+    return api
 
 
-def build_operations(context: Context, problems: Problems, request_ids: RequestIds) -> ASGIApp:
-    """Return health and metrics alone, for a separate port. Every client of that port may read them without a key."""
+def build_operations(context: Context, problems: Problems) -> FastAPI:
+    """Return health and metrics alone, for a separate port."""
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     api.state.context = context
     api.router.routes.extend(health.router.routes)
     install_problem_handlers(api, problems)
-    # No key is asked for here, so a page that was rebound to this address may not read the answers either.
-    pages = operations_policy(context.settings, context.public_url)
-    return FrontDoor(api, problems=problems, request_ids=request_ids, pages=pages)
-
-
-def _tell(hub: Hub) -> Callable[[], None]:
-    """Return what wakes the workers of this process: they looked before the commit of a joined transaction."""
-
-    def tell() -> None:
-        hub.on_publish()
-        hub.wake()
-        hub.wake_fetching()
-
-    return tell
-
-
-class _Fork:
-    """Sends publishing to the ingest, webhooks to their doors, the rest to the routes. ``doubt`` is called if the
-    database refused.
-    """
-
-    def __init__(self, ingest: Ingest, inbound: Inbound, api: ASGIApp, doubt: Callable[[], None]) -> None:
-        self._ingest = ingest
-        self._inbound = inbound
-        self._api = api
-        self._doubt = doubt
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await self._app_of(scope)(scope, receive, send)
-        except Problem as problem:
-            if problem.slug == "database-unavailable":
-                self._doubt()
-            raise
-
-    def _app_of(self, scope: Scope) -> ASGIApp:
-        if is_publish(scope):
-            return self._ingest
-        return self._inbound if is_inbound(scope) else self._api
+    return api
 
 
 def _install_database_handlers(api: FastAPI, problems: Problems) -> None:

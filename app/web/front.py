@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 
+from app.web.late_routes import LateRoutes
 from app.web.server import HttpServer
 
 __all__ = ["Front"]
 
 
 class Front:
-    """Serves until stopped, then drains. ``stopping``, if given, is set at the stop."""
+    """Serves until stopped, then drains. ``routes`` are loaded as soon as it listens. ``stopping``, if given, is set at
+    the stop.
+    """
 
     def __init__(
-        self, name: str, server: HttpServer, drain_seconds: float, stopping: asyncio.Event | None = None
-    ) -> None:
+        self, name: str, server: HttpServer, routes: LateRoutes, drain_seconds: float,
+        stopping: asyncio.Event | None = None,
+    ) -> None:  # fmt: skip
         self.name = name
         self._server = server
+        self._routes = routes
         self._drain_seconds = drain_seconds
         self._stopping = stopping or asyncio.Event()
 
@@ -33,6 +38,7 @@ class Front:
         """Serve until stopped."""
         await self.start()
         try:
+            await self._routes.load()
             await self._stopping.wait()
         finally:
             await self._server.stop(self._drain_seconds)

@@ -17,17 +17,19 @@ import http
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import Scope
 
 from app.web.problem_kinds import KINDS
 from db.errors import Busy, DatabaseError, OutcomeUnknown
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 RESERVED_MEMBERS: Final = frozenset({"type", "title", "status", "detail", "instance", "request_id"})
@@ -201,6 +203,7 @@ def install_problem_handlers(app: FastAPI, problems: Problems) -> None:
     The handler for Exception only answers. The framework raises the exception again after it, and `FrontDoor`, which is
     outside of the framework, logs it once with the request id.
     """
+    from fastapi.exceptions import RequestValidationError
 
     async def problem(request: Request, error: Exception) -> Response:
         assert isinstance(error, Problem)

@@ -20,9 +20,14 @@ __all__ = ["RouteNeeds"]
 
 
 class RouteNeeds:
-    """The declarations of an application's routes; raises ``RuntimeError`` for a route that has none."""
+    """The declarations of an application's routes. They may be declared later: publishing takes none of them."""
 
-    def __init__(self, routes: Sequence[BaseRoute]) -> None:
+    def __init__(self, routes: Sequence[BaseRoute] = ()) -> None:
+        self._routes: list[tuple[Route, Declaration]] = []
+        self.declare(routes)
+
+    def declare(self, routes: Sequence[BaseRoute]) -> None:
+        """Take these routes; raise ``RuntimeError`` for a route that has no declaration."""
         self._routes = [(_route(route), _declared(route)) for route in routes]
 
     def of(self, scope: Scope) -> Need:

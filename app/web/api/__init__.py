@@ -2,7 +2,7 @@
 
 ::
 
-    docs -> contract --+-> subscribing --+-> operating --+-> events -> route
+    docs -> contract --+-> subscribing --+-> operating --+-> events -> dependency -> route
                        +-> rabbithub     '-> work -------'
                        '-> keys
 

@@ -18,7 +18,8 @@ from starlette.responses import Response
 
 from app.web import pages
 from app.web.api.contract import openapi_document
-from app.web.api.route.context import Context, In
+from app.web.api.dependency import In
+from app.web.api.route.context import Context
 from app.web.pages.static_answer import StaticAnswer
 from app.web.problem import Problem
 from app.web.scopes import needs, open_to_all

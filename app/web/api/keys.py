@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.dependency import In
 from app.web.api.route.audited import audited
-from app.web.api.route.context import In
 from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import BODY, refusals
 from app.web.api.route.strict_route import strict_router

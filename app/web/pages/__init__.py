@@ -15,9 +15,9 @@ from functools import lru_cache
 from html import escape
 from importlib.resources import files
 from string import Template
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from fastapi import FastAPI, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from app.web.pages.static_answer import StaticAnswer
@@ -25,6 +25,9 @@ from app.web.problem import Problem
 from app.web.problem_kind import ProblemKind
 from app.web.problem_kinds import KINDS, kinds_in_order
 from app.web.scopes import open_to_all
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 _SHELL: Final = files(__name__).joinpath("problem.html").read_text("utf-8")
 _STYLE_HASH: Final = b64encode(

@@ -18,7 +18,7 @@ from app.web.header_text import utf8_text
 from app.web.problem import Problem
 from app.web.publishing.ndjson import MEDIA_TYPE
 from app.web.publishing.publish_headers import OWN_PREFIX, add_own_header
-from app.web.query import refuse_unknown
+from app.web.publishing.query import refuse_unknown
 from app.web.scopes import Need
 from event.cloudevents import BATCH_TYPE
 from event.hops import HOPS_MAX, hops_of

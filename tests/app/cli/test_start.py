@@ -1,4 +1,4 @@
-"""What the start of a command reads."""
+"""What the start of a command reads, and the start of a hub."""
 
 from __future__ import annotations
 
@@ -35,6 +35,14 @@ def test_a_command_that_asks_a_hub_imports_neither_a_server_nor_another_command(
     found = _modules_of(*words.split(), "--url", "http://127.0.0.1:9")
     others = {f"app.cli.commands.{name}" for name in ("serve", "work", "status", "publish", "broker")}
     assert (found & {*_HEAVY}, found & others - {f"app.cli.commands.{first}"}) == (set(), set())
+
+
+def test_a_hub_listens_before_it_has_imported_what_publishing_does_not_need() -> None:
+    """The routes come after it listens, a broker's client where a broker is configured."""
+    script = "import json, sys, app.serve, app.wiring; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    later = {"fastapi", "aiokafka", "aio_pika", "httpx", "app.web.application", "app.web.console"}
+    assert later & set(json.loads(done.stdout)) == set()
 
 
 def test_settings_are_read_where_a_variable_names_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.web.api.route.context import Context, In
+from app.web.api.dependency import In
+from app.web.api.route.context import Context
 from app.web.api.route.moment import ZonedMoment
 from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import refusals

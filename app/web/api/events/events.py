@@ -11,10 +11,11 @@ from typing import Any, Literal
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.dependency import In
 from app.web.api.events.delivery_row import delivery_out
 from app.web.api.route.answers import row_bytes
 from app.web.api.route.condition import BlockedBy, ConditionReason, NextAttemptAt
-from app.web.api.route.context import Context, In
+from app.web.api.route.context import Context
 from app.web.api.route.event_ids import event_number
 from app.web.api.route.json_route import JsonRoute
 from app.web.api.route.refusals import refusals

@@ -9,8 +9,8 @@ from typing import Any, Final, Literal
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.dependency import In
 from app.web.api.events.events import outcome_of
-from app.web.api.route.context import In
 from app.web.api.route.event_ids import event_number
 from app.web.api.route.json_route import JsonRoute
 from app.web.api.route.refusals import refusals

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.web.api.route.context import In
+from app.web.api.dependency import In
 from app.web.api.route.moment import Until, ZonedMoment, rate, span_of, whole
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import strict_router

@@ -10,9 +10,10 @@ from urllib.parse import quote
 from fastapi import Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.dependency import In
 from app.web.api.events.job_rule import JobRule
 from app.web.api.route.audited import audited
-from app.web.api.route.context import Context, In
+from app.web.api.route.context import Context
 from app.web.api.route.database_refusal import job_refusals
 from app.web.api.route.paging import PagedByName
 from app.web.api.route.precondition import IfMatch, etag, version_meant

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.web.api.route.context import In
+from app.web.api.dependency import In
 from app.web.api.route.moment import ZonedMoment
 from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import refusals

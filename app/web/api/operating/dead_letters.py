@@ -10,10 +10,11 @@ from typing import Annotated, Any, Literal
 from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.dependency import In
 from app.web.api.events.event_search import Since, Until, id_range
 from app.web.api.operating.incidents import incident_number, known_incident
 from app.web.api.route.actor import Reason, Reasoned, actor_of
-from app.web.api.route.context import Context, In
+from app.web.api.route.context import Context
 from app.web.api.route.known_subscription import find
 from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import ACT, refusals

@@ -10,11 +10,12 @@ from typing import Annotated, Any, Literal
 from fastapi import Query, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from app.web.api.dependency import In
 from app.web.api.events.delivery_row import delivery_out
 from app.web.api.events.event_search import Since, Until, id_range
 from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.condition import BlockedBy, ConditionReason, NextAttemptAt
-from app.web.api.route.context import Context, In
+from app.web.api.route.context import Context
 from app.web.api.route.event_ids import event_number
 from app.web.api.route.known_subscription import find
 from app.web.api.route.paging import Paged

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 from fastapi import Body, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.dependency import In
 from app.web.api.route.audited import audited
-from app.web.api.route.context import Context, In
+from app.web.api.route.context import Context
 from app.web.api.route.refusals import ACT, OPTIONAL_BODY, refusals
 from app.web.api.route.strict_route import NO_NUL, strict_router
 from app.web.authentication import shows_payloads

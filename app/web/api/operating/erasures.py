@@ -9,8 +9,9 @@ from typing import Annotated, Any, Final, NamedTuple
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.dependency import In
 from app.web.api.route.actor import actor_of
-from app.web.api.route.context import Context, In
+from app.web.api.route.context import Context
 from app.web.api.route.event_ids import event_number
 from app.web.api.route.refusals import ACT, refusals
 from app.web.api.route.strict_route import strict_router

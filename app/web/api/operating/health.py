@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -10,14 +10,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse
 
 from app.verdict.verdict import Word
-from app.web.api.route.context import In
+from app.web.api.dependency import In
 from app.web.api.route.json_route import JsonRoute
+from app.web.readiness import ready_answer
 from app.web.scopes import needs, open_to_all
 
 __all__ = ["router"]
 
 router = APIRouter(tags=["operations"], route_class=JsonRoute)
-_ILL = ("backing off", "refused")
 
 
 class Alive(BaseModel):
@@ -81,18 +81,8 @@ async def readyz(context: In) -> JSONResponse:
     A broker that is down leaves the hub ready, and is named. Before it stops, the hub is not ready for
     HOOKWIRE_STOP_DELAY_SECONDS, and still takes requests.
     """
-    sinks: dict[str, Any] = {}
-    for name, (state, error) in context.relay_states().items():
-        sinks[name] = {"state": state, **({"error": error[:200]} if error and state in _ILL else {})}
-    if outage := await context.readiness.check():
-        return JSONResponse({"status": "unavailable", "database": outage, "sinks": sinks, "verdict": "trouble"}, 503)
-    degraded = any(sink["state"] in _ILL for sink in sinks.values())
-    verdict = await context.verdict.get_older()
-    word = "trouble" if verdict is None else verdict.word
     stops = context.withdrawn.is_set()
-    status = "stopping" if stops else "degraded" if degraded else "ok"
-    answer = {"status": status, "database": "ok", "sinks": sinks, "verdict": word}
-    return JSONResponse(answer, 503 if stops else 200)
+    return await ready_answer(context.readiness, context.verdict, context.relay_states(), stops=stops)
 
 
 @router.get(

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.dependency import In
 from app.web.api.route.actor import Reason, Reasoned, actor_of
-from app.web.api.route.context import Context, In
+from app.web.api.route.context import Context
 from app.web.api.route.known_subscription import find, is_reached
 from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import ACT, refusals

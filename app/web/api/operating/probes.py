@@ -10,10 +10,11 @@ from typing import Annotated, Any, Final
 from fastapi import Body, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.dependency import In
 from app.web.api.operating.deliveries import Seconds
 from app.web.api.operating.incidents import IncidentId, known_incident
 from app.web.api.route.actor import Reason, actor_of
-from app.web.api.route.context import Context, In
+from app.web.api.route.context import Context
 from app.web.api.route.refusals import OPTIONAL_BODY, refusals
 from app.web.api.route.strict_route import strict_router
 from app.web.authentication import grant_of, shows_payloads

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final
 from fastapi import Body, Header, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.dependency import In
 from app.web.api.operating.incidents import IncidentId, known_incident
 from app.web.api.operating.kept_answer import KeptAnswer
 from app.web.api.operating.probes import (
@@ -27,7 +28,7 @@ from app.web.api.operating.probes import (
 )
 from app.web.api.operating.replays import ReplayIn, begin_replay, count_replay
 from app.web.api.route.actor import Reason, actor_of
-from app.web.api.route.context import Context, In
+from app.web.api.route.context import Context
 from app.web.api.route.refusals import ACT, refusals
 from app.web.api.route.strict_route import strict_router
 from app.web.authentication import grant_of

@@ -10,9 +10,10 @@ from fastapi import Path, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.dependency import In
 from app.web.api.operating.incidents import incident_number, known_incident
 from app.web.api.route.actor import Reason, Reasoned, actor_of
-from app.web.api.route.context import Context, In
+from app.web.api.route.context import Context
 from app.web.api.route.event_ids import event_number
 from app.web.api.route.known_subscription import no_such_subscription
 from app.web.api.route.moment import ZonedMoment

@@ -10,8 +10,9 @@ from fastapi import Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.verdict.facts import COUNTED_MAX
+from app.web.api.dependency import In
 from app.web.api.route.actor import Reasoned, actor_of
-from app.web.api.route.context import Context, In
+from app.web.api.route.context import Context
 from app.web.api.route.paging import PagedFew
 from app.web.api.route.refusals import ACT, refusals
 from app.web.api.route.strict_route import strict_router

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import Body, Path, Query, Request, Response
 
 from app.settings.amqp_source import route_of
+from app.web.api.dependency import In
 from app.web.api.operating.source_contract import (
     Move,
     PartitionOut,
@@ -23,7 +24,7 @@ from app.web.api.operating.source_contract import (
     SourceOut,
 )
 from app.web.api.route.actor import Reason, Reasoned, actor_of
-from app.web.api.route.context import Context, In
+from app.web.api.route.context import Context
 from app.web.api.route.paging import PAGE_DEFAULT, Limit, Paged, PagedFew, Paging
 from app.web.api.route.refusals import ACT, refusals
 from app.web.api.route.strict_route import strict_router

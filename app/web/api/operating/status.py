@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.verdict.facts import WORST_MAX
 from app.verdict.verdict import Part, PartKind, PartState, Word
-from app.web.api.route.context import In
+from app.web.api.dependency import In
 from app.web.api.route.json_route import JsonRoute
 from app.web.api.route.refusals import refusals
 from app.web.authentication import grant_of

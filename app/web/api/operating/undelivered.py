@@ -8,9 +8,10 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.dependency import In
 from app.web.api.events.event_search import Since, Until, id_range
 from app.web.api.route.condition import BlockedBy, ConditionReason, NextAttemptAt
-from app.web.api.route.context import Context, In
+from app.web.api.route.context import Context
 from app.web.api.route.known_subscription import find
 from app.web.api.route.paging import Paged, Paging
 from app.web.api.route.refusals import refusals

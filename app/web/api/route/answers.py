@@ -17,15 +17,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from fastapi import Response
 from pydantic_core import to_json
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
-from app.web.api.route.paging import Paging, next_page
 from db.pool import Row
+
+if TYPE_CHECKING:
+    from app.web.api.route.paging import Paging
 
 __all__ = ["ANSWERS_BYTES_MAX", "ANSWER_BYTES_MAX", "Answers", "Json", "Share", "json_of", "row_bytes"]
 
@@ -74,7 +76,7 @@ class Answers:
             rows = await share.fetch(read)
             fitting = [row for row in rows[: paging.limit] if row["fits"]]
             is_last = len(rows) == len(fitting)
-            cursor, link = (None, None) if is_last else next_page(paging.request, key(fitting[-1]))
+            cursor, link = (None, None) if is_last else paging.link_after(key(fitting[-1]))
             seen = [row for row in fitting if may_see(row)]
             answer = await share.list_of(seen, shape, row_bytes, {"next_cursor": cursor})
         if link is not None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated
 
-from fastapi import Depends, Request
 from prometheus_client import CollectorRegistry
+from starlette.requests import Request
 
 from app.settings.settings import Settings
 from app.verdict.current_verdict import CurrentVerdict
@@ -36,7 +35,7 @@ from reqrep.bridge.requests import Requests
 from reqrep.bridge.waiting import ServiceWaiting
 from webhooks.pull import Pull
 
-__all__ = ["Context", "DoorsContext", "In", "JobsContext", "ServicesContext", "context_of"]
+__all__ = ["Context", "DoorsContext", "JobsContext", "ServicesContext", "context_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,3 @@ def context_of(request: Request) -> Context:
     """Return the context of a request's application."""
     context: Context = request.app.state.context
     return context
-
-
-In = Annotated[Context, Depends(context_of)]
-"""The context as a parameter of a route."""

@@ -16,7 +16,7 @@ from app.web.problem import Problem
 from app.web.scopes import grant_in
 from db.pool import Row
 
-__all__ = ["PAGE_MAX", "Paged", "PagedByName", "PagedFew", "Paging", "next_page", "reached_page", "read_cursor"]
+__all__ = ["PAGE_MAX", "Paged", "PagedByName", "PagedFew", "Paging", "reached_page", "read_cursor"]
 
 PAGE_DEFAULT = 50
 PAGE_MAX = 500
@@ -60,8 +60,14 @@ class Paging:
         """Add ``Link: <...>; rel="next"`` when there is more; return the cursor."""
         if key is None:
             return None
-        cursor, self.response.headers["Link"] = next_page(self.request, key)
+        cursor, self.response.headers["Link"] = self.link_after(key)
         return cursor
+
+    def link_after(self, key: Key) -> tuple[str, str]:
+        """Return the cursor of the page after this key, and the value of its ``Link``."""
+        cursor = base64.urlsafe_b64encode(json.dumps(list(key)).encode()).decode().rstrip("=")
+        query = urlencode({**self.request.query_params, "cursor": cursor})
+        return cursor, f'<{self.request.url.path}?{query}>; rel="next"'
 
     def next_of(self, rows: Sequence[Row], column: str) -> str | None:
         """Return as :meth:`next_after` where there are more rows than items; ``column`` is their key."""
@@ -140,10 +146,3 @@ async def reached_page(
         if more is None or examined >= _EXAMINED_MAX:
             return found, more
         after = more
-
-
-def next_page(request: Request, key: Sequence[str | int]) -> tuple[str, str]:
-    """Return the cursor of the page after this key, and the value of its ``Link``."""
-    cursor = base64.urlsafe_b64encode(json.dumps(list(key)).encode()).decode().rstrip("=")
-    query = urlencode({**request.query_params, "cursor": cursor})
-    return cursor, f'<{request.url.path}?{query}>; rel="next"'

@@ -20,7 +20,7 @@ from app.web.api.route.json_route import JsonRoute
 from app.web.api.route.refusals import refusals
 from app.web.api.route.remark import Remark, remarks_of, with_remarks
 from app.web.problem import Problem
-from app.web.query import refuse_unknown
+from app.web.publishing.query import refuse_unknown
 from event.attribute import CONTENT_TYPE_BYTES_MAX
 from event.json_format import charset_is_utf8, is_json_type
 from event.strict_json import StrictJsonError, loads

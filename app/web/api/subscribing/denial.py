@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import Request
 
+from app.web.api.dependency import In
 from app.web.api.route.actor import Reasoned
-from app.web.api.route.context import In
 from app.web.api.route.known_subscription import find
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import strict_router

@@ -10,7 +10,8 @@ from typing import Any, Final
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.web.api.route.context import Context, In
+from app.web.api.dependency import In
+from app.web.api.route.context import Context
 from app.web.api.route.event_ids import event_number
 from app.web.api.route.moment import Moment
 from app.web.api.route.refusals import BODY, refusals

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.web.api.route.context import Context, In
+from app.web.api.dependency import In
+from app.web.api.route.context import Context
 from app.web.api.route.paging import PagedByName
 from app.web.api.route.refusals import OPTIONAL_BODY, refusals
 from app.web.api.route.strict_route import strict_router

@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.web.api.route.context import Context, In
+from app.web.api.dependency import In
+from app.web.api.route.context import Context
 from app.web.api.route.strict_route import strict_router
 from app.web.api.subscribing.subscription_contract import SubscriptionOut
 from app.web.api.subscribing.subscriptions import find_to_change, subscription_out

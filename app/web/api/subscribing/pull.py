@@ -10,11 +10,12 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.dependency import In
 from app.web.api.events.events import payload_out
 from app.web.api.operating.replay_start import START_MEANING, Start, start_of
 from app.web.api.route.actor import actor_of
 from app.web.api.route.audited import audited
-from app.web.api.route.context import Context, In
+from app.web.api.route.context import Context
 from app.web.api.route.event_ids import no_such_event
 from app.web.api.route.known_subscription import find
 from app.web.api.route.refusals import BODY, refusals

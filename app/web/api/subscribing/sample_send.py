@@ -8,9 +8,9 @@ from typing import Final
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.dependency import In
 from app.web.api.route.actor import actor_of
 from app.web.api.route.audited import audited
-from app.web.api.route.context import In
 from app.web.api.route.known_subscription import find
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import strict_router

@@ -8,8 +8,8 @@ from typing import Any, Literal
 from fastapi import Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.dependency import In
 from app.web.api.route.audited import audited
-from app.web.api.route.context import In
 from app.web.api.route.known_subscription import find, no_such_subscription
 from app.web.api.route.refusals import OPTIONAL_BODY, refusals
 from app.web.api.route.strict_route import strict_router

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.verdict.counts import EXACT_MAX
 from app.verdict.grain import KEPT, LENGTHS, Grain
-from app.web.api.route.context import In
+from app.web.api.dependency import In
 from app.web.api.route.known_subscription import find
 from app.web.api.route.moment import TIMES_EXAMPLE, Quantiles, Since, Until, rate, span_of, whole
 from app.web.api.route.refusals import refusals

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.dependency import In
 from app.web.api.operating.replay_start import START_MEANING, Start, start_of
 from app.web.api.route.actor import actor_of
-from app.web.api.route.context import In
 from app.web.api.route.event_ids import no_such_event
 from app.web.api.route.known_subscription import find
 from app.web.api.route.refusals import BODY, refusals

@@ -9,8 +9,9 @@ from fastapi import Query, Request, Response
 from pydantic import BaseModel, Field
 
 from app.verdict.counts import EXACT_MAX
+from app.web.api.dependency import In
 from app.web.api.route.audited import audited
-from app.web.api.route.context import Context, In
+from app.web.api.route.context import Context
 from app.web.api.route.known_subscription import find, is_reached, no_such_subscription
 from app.web.api.route.paging import Paged
 from app.web.api.route.precondition import IfMatch, etag, version_meant

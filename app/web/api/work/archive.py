@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.dependency import In
 from app.web.api.events.events import payload_out
-from app.web.api.route.context import In
 from app.web.api.route.paging import Paged
 from app.web.api.route.strict_route import strict_router
 from app.web.api.work.queue_refusal import queue_name

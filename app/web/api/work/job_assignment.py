@@ -13,7 +13,8 @@ from uuid import UUID
 
 from fastapi import Body, Request
 
-from app.web.api.route.context import Context, In
+from app.web.api.dependency import In
+from app.web.api.route.context import Context
 from app.web.api.route.database_refusal import job_refusals
 from app.web.api.route.refusals import BODY
 from app.web.api.route.strict_route import strict_router

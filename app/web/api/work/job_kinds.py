@@ -12,8 +12,9 @@ from typing import Annotated, Any, Literal
 from fastapi import Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from app.web.api.dependency import In
 from app.web.api.route.actor import Reason, Reasoned
-from app.web.api.route.context import Context, In
+from app.web.api.route.context import Context
 from app.web.api.route.database_refusal import job_refusals
 from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.paging import Paging

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
 
+from app.web.api.dependency import In
 from app.web.api.route.answers import row_bytes
-from app.web.api.route.context import In
 from app.web.api.route.database_refusal import job_refusals
 from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.long_poll import long_poll

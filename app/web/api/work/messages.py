@@ -11,8 +11,9 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import Header, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.dependency import In
 from app.web.api.events.events import payload_out
-from app.web.api.route.context import Context, In
+from app.web.api.route.context import Context
 from app.web.api.route.long_poll import long_poll
 from app.web.api.route.paging import PAGE_DEFAULT, Limit, Paging
 from app.web.api.route.refusals import BODY, refusals

@@ -11,8 +11,9 @@ from fastapi import Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.dependency import In
 from app.web.api.route.actor import actor_of
-from app.web.api.route.context import Context, In
+from app.web.api.route.context import Context
 from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import refusals

@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal
 from fastapi import Header, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.dependency import In
 from app.web.api.events.events import payload_out
 from app.web.api.route.actor import Reason, Reasoned, actor_of
-from app.web.api.route.context import Context, In
+from app.web.api.route.context import Context
 from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.long_poll import long_poll
 from app.web.api.route.paging import PagedByName

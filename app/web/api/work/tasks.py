@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal
 from fastapi import Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.dependency import In
 from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.answers import row_bytes
-from app.web.api.route.context import Context, In
+from app.web.api.route.context import Context
 from app.web.api.route.paging import Paged
 from app.web.api.route.refusals import BODY, refusals
 from app.web.api.route.strict_route import NO_NUL, strict_router

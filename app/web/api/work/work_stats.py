@@ -9,7 +9,8 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.web.api.route.context import Context, In
+from app.web.api.dependency import In
+from app.web.api.route.context import Context
 from app.web.api.route.moment import TIMES_EXAMPLE, Quantiles, Since, Until, rate, span_of
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute

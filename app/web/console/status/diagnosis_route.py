@@ -8,7 +8,8 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from app.web.api.route.context import Context, In
+from app.web.api.dependency import In
+from app.web.api.route.context import Context
 from app.web.api.route.known_subscription import find
 from app.web.api.subscribing.foreign_topics import pair_of, standing_of
 from app.web.authentication import require_topic

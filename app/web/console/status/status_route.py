@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from starlette.background import BackgroundTask
 from starlette.responses import RedirectResponse, Response
 
-from app.web.api.route.context import In
+from app.web.api.dependency import In
 from app.web.authentication import grant_of
 from app.web.console.frame import frame_of
 from app.web.console.inner_api import ApiRequest, inner_api_of
