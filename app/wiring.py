@@ -30,6 +30,7 @@ from app.assembly.web import operations_application, web_application
 from app.bridges.fanout_sink import FanOutSink
 from app.bridges.listener import Listener
 from app.bridges.notifier import Notifier
+from app.bridges.take_over import TakeOver
 from app.event_log import EventLog, WatchedOutbound
 from app.failpoints import FailpointDatabase, Failpoints
 from app.maintenance.cleanup import Cleanup
@@ -257,7 +258,7 @@ class _Builder:
         notifications.due["replays"].connect(replayer.notify)
         notifications.due["rabbithub"].connect(queues.poll_now)
         callbacks = [made.make_callbacks(self._outbound, self._subscribers) for made in (self._services, self._jobs)]
-        return [self._worker, replayer, queues, *callbacks]
+        return [self._worker, self._take_over, replayer, queues, *callbacks]
 
     def _background(self) -> list[Service]:
         notifications = self._notifications
@@ -418,7 +419,13 @@ class _Builder:
         options = worker_options(settings, self.public_url, _UNASKED_SECONDS)
         contents = Contents(self._database, self._storage.incarnation)
         self._notifications.stored.connect(contents.remember_stored)
-        return Worker(self._database, outbound, self._subscribers, contents, DeliveryMetrics(self._registry), options)
+        metrics, note = DeliveryMetrics(self._registry), self._take_over.note
+        return Worker(self._database, outbound, self._subscribers, contents, metrics, options, note=note)
+
+    @cached_property
+    def _take_over(self) -> TakeOver:
+        folder, installation = self._settings.data_dir / "claims", str(self._storage.incarnation)
+        return TakeOver(self._database, folder, installation, self._notifications.deliveries_due.notify)
 
     def _make_relaying(self) -> Relaying:
         notify, seconds = self._notifications.fanned_out.notify, self._settings.fan_out_seconds_max

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -98,15 +98,17 @@ class ClaimAnswer(NamedTuple):
 
 
 class Claimer:
-    """Claim deliveries for one worker, and release them."""
+    """Claim deliveries for one worker, and release them. ``note`` gets the fences of its claims."""
 
     def __init__(
-        self, database: Database, subscribers: Subscribers, contents: Contents, options: WorkerOptions
-    ) -> None:
+        self, database: Database, subscribers: Subscribers, contents: Contents, options: WorkerOptions,
+        note: Callable[[Collection[int]], None] = lambda _: None,
+    ) -> None:  # fmt: skip
         self._database = database
         self._subscribers = subscribers
         self._contents = contents
         self._options = options
+        self._note = note
 
     async def claim(self, wanted: Mapping[int, int], bytes_max: int) -> ClaimAnswer:
         """Claim up to ``wanted`` deliveries of each subscription, and read their contents, up to ``bytes_max``.
@@ -122,6 +124,7 @@ class Claimer:
             (row["subscription_id"], asked_at + row["wait_seconds"]) for row in answer if row["event_id"] is None
         ]
         claimed = [row for row in answer if row["event_id"] is not None]
+        self._note({row["fence"] for row in claimed})
         return (await self.answer(claimed, asked_at, bytes_max))._replace(held_back=held_back)
 
     async def answer(self, claimed: Sequence[Row], asked_at: float, bytes_max: int) -> ClaimAnswer:

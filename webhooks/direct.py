@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from weakref import WeakSet
 
@@ -62,12 +62,14 @@ class Offers:
         has_room: Callable[[], bool],
         attempt: Callable[[Offer, Sequence[Row]], Awaitable[None]],
         deliveries: Counter,
+        note: Callable[[Collection[int]], None] = lambda _: None,
     ) -> None:
         self._options = options
         self._paused = paused
         self._has_room = has_room
         self._attempt = attempt
         self._deliveries = deliveries
+        self._note = note
         self._tasks: asyncio.TaskGroup | None = None
         self._made: WeakSet[Offer] = WeakSet()
 
@@ -98,6 +100,7 @@ class Offers:
             offer.paused.update(ended)
 
     def _take(self, offer: Offer, claims: Sequence[Row]) -> None:
+        self._note({row["fence"] for row in claims})
         self._deliveries.inc(len(claims))
         if (tasks := self._tasks) is not None:
             tasks.create_task(self._begin(offer, claims))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 import structlog
@@ -49,16 +49,17 @@ _LARGE_BYTES = 20_000
 
 
 class Worker:
-    """Deliver for as long as :meth:`run` runs."""
+    """Deliver for as long as :meth:`run` runs. ``note`` gets the fences of claims, before anything is sent."""
 
     name = "delivery worker"
 
     def __init__(
         self, database: Database, outbound: Outbound, subscribers: Subscribers, contents: Contents,
         metrics: DeliveryMetrics, options: WorkerOptions, chance: Callable[[], float] = random.random,
+        note: Callable[[Collection[int]], None] = lambda _: None,
     ) -> None:  # fmt: skip
         self._database = database
-        self._claimer = Claimer(database, subscribers, contents, options)
+        self._claimer = Claimer(database, subscribers, contents, options, note)
         self._schedule = Schedule(options)
         self._sender = Attempts(
             outbound, options.public_url, options.retry_after_seconds_max, appends_hub_topic=options.appends_hub_topic
@@ -74,7 +75,7 @@ class Worker:
         self._polls: dict[str, asyncio.Event] = {statement: asyncio.Event() for statement in _POLLS}
         self._attempts = asyncio.TaskGroup()
         self._stopping = False
-        self.offers = Offers(options, self._schedule.paused, self._has_room, self._take, metrics.direct)
+        self.offers = Offers(options, self._schedule.paused, self._has_room, self._take, metrics.direct, note)
 
     def mark_due(self, subscriptions: Sequence[int]) -> None:
         """Note that these subscriptions have due deliveries."""

@@ -37,8 +37,8 @@ class DatabaseSettings(SettingsPart):
 
     data_dir: DataFolder = Field(
         default_factory=_data_dir,
-        description="Embedded database, its logs and the key file; default .hookwire/ where that is, else the user's "
-        "state directory.",
+        description="Embedded database, its logs, the key file, records of claims; default .hookwire/ where that "
+        "is, else the user's state directory.",
     )
     database_url: SecretStr | None = Field(
         None,

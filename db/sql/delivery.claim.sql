@@ -139,3 +139,20 @@ WHERE ctid = ANY (ARRAY(
         ORDER BY x.event_id LIMIT 1
     ) AS d))
   AND fence = ANY ($3::bigint[]);
+
+-- name: take_over
+-- Make due what a dead worker holds under the fences $1, except in ordered lanes. A receiver may still work on the head
+-- of a lane. A repeat beside that work would be followed by the next event. Each delivery gets a new fence, so a
+-- settlement of before changes nothing. It stays held: nothing else tells that it may have been sent.
+WITH fence AS MATERIALIZED (
+    SELECT nextval('hookwire.delivery_fence') AS value
+), held AS MATERIALIZED (
+    SELECT d.ctid AS place, d.fence FROM hookwire.deliveries d
+    WHERE d.attempts > 0 AND d.fence IS NOT NULL AND d.parked_at IS NULL
+      AND d.fence = ANY ($1::bigint[]) AND d.lane IS NULL
+    ORDER BY d.event_id, d.subscription_id
+    FOR UPDATE OF d SKIP LOCKED
+)
+UPDATE hookwire.deliveries d SET due_at = now(), fence = fence.value
+FROM held h, fence WHERE d.ctid = h.place AND d.fence = h.fence
+RETURNING d.subscription_id;

@@ -14,7 +14,7 @@ from webhooks.paused_subscriptions import PausedSubscriptions
 from webhooks.worker_options import WorkerOptions
 
 OPTIONS = WorkerOptions("w1", "http://hub.example", (1,), timeout_seconds=3.0, lease_margin_seconds=2.0)
-CLAIM = {"event_id": 1, "subscription_id": 7}
+CLAIM = {"event_id": 1, "fence": 7, "subscription_id": 7}
 
 
 class Taker:
@@ -25,7 +25,10 @@ class Taker:
         self.has_room = True
         self.metrics = DeliveryMetrics(CollectorRegistry())
         self._error = error
-        self.offers = Offers(OPTIONS, resting or paused(), lambda: self.has_room, self._attempt, self.metrics.direct)
+        self.noted: set[int] = set()
+        self.offers = Offers(
+            OPTIONS, resting or paused(), lambda: self.has_room, self._attempt, self.metrics.direct, self.noted.update
+        )
 
     async def _attempt(self, offer: Offer, claims: Sequence[Row]) -> None:
         if self._error is not None:
@@ -44,6 +47,7 @@ async def test_what_a_commit_has_claimed_is_attempted_on_the_terms_of_its_offer(
             offer = taker.offers.make()
             assert offer is not None
             offer.take([CLAIM])
+            assert taker.noted == {7}  # before the publisher has its answer
             offer.take([])
     lease = (offer.timeout_seconds, offer.lease_margin_seconds)
     assert (lease, taker.taken, taker.counted) == ((3.0, 2.0), [([1], set())], 1.0)

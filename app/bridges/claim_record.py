@@ -1,0 +1,165 @@
+"""Claim record: a file in the data folder that says which claims a process holds, and by its lock whether it lives.
+
+::
+
+    create: lock a new file, write its head, give it its name --> note each fence --> ended: the kernel frees the lock
+                                                                                        |
+    another process: of this boot, of this installation, the very file? lock it --------+--> the fences of a dead one
+
+The kernel holds the lock for as long as the process exists, also while it is stopped, and for a child that it has
+forked. No process id is read: in a container the new process has the number of the old one. The pages of the file
+outlive a SIGKILL. They do not outlive the machine, so a record of another boot proves nothing.
+
+The lock proves a death on one kernel only. So a record is used only if it was written under this boot, which two hosts
+never share, and is no copy of a file. On a network's file system no record is made: its server may free a lock while
+the holder lives.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import struct
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Self
+from uuid import uuid4
+
+__all__ = ["ClaimRecord", "DeadClaims", "dead_claims"]
+
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+_SUFFIX: Final = ".claims"
+_HEAD: Final = struct.Struct("<8s36s4xQQ64s")
+"""Magic, the boot's id, the file's device and number, the name of the installation."""
+_MAGIC: Final = b"hwclaim1"
+_FENCE: Final = struct.Struct("<q")
+FENCES_MAX: Final = 65_536
+"""Fences are given to whole claims and commits. So this is the work of a lease at some 3,000 commits a second; of more,
+the oldest wait for the end of their lease."""
+_SIZE: Final = _HEAD.size + FENCES_MAX * _FENCE.size
+_NETWORK: Final = ("nfs", "cifs", "smb", "9p", "ceph", "fuse", "gluster", "lustre", "afs", "ocfs2", "gfs2")
+_FOREIGN_SECONDS: Final = 86_400.0
+
+
+class ClaimRecord:
+    """The record of this process."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._path = path
+        self._descriptor = descriptor
+        self._map = mmap.mmap(descriptor, _SIZE)
+        self._place = 0
+
+    @classmethod
+    def create(cls, folder: Path, installation: str) -> Self | None:
+        """Return a new record, locked; None where a lock proves nothing. Raise OSError."""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if (boot := _boot_id()) is None or _is_of_a_network(folder):
+            return None
+        path = folder / f"{uuid4().hex}{_SUFFIX}"
+        draft = path.with_suffix(".new")
+        descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.truncate(descriptor, _SIZE)
+            os.pwrite(descriptor, _head(descriptor, boot, installation), 0)
+            # Only a complete record has the name, so whoever finds one that is not locked knows that its process ended.
+            os.rename(draft, path)
+            return cls(path, descriptor)
+        except OSError:
+            os.close(descriptor)
+            draft.unlink(missing_ok=True)
+            raise
+
+    def note(self, fences: Iterable[int]) -> None:
+        """Note claims, before anything is sent or answered because of them."""
+        for fence in fences:
+            _FENCE.pack_into(self._map, _HEAD.size + self._place * _FENCE.size, fence)
+            self._place = (self._place + 1) % FENCES_MAX
+
+    def close(self) -> None:
+        """Remove the record. What is left of its claims waits for the end of the lease."""
+        self._path.unlink(missing_ok=True)
+        self._map.close()
+        os.close(self._descriptor)
+
+
+class DeadClaims:
+    """The record of a process that has ended, locked by this one."""
+
+    def __init__(self, path: Path, content: bytes) -> None:
+        self._path = path
+        noted = (found[0] for found in _FENCE.iter_unpack(content[_HEAD.size :]))
+        self.fences = [fence for fence in noted if fence]
+
+    def remove(self) -> None:
+        """Remove the record, once its claims are taken over."""
+        self._path.unlink(missing_ok=True)
+
+
+def dead_claims(folder: Path, installation: str) -> Iterator[DeadClaims]:
+    """Yield each record whose process has ended, locked while it is examined. Remove what nobody can ever use."""
+    boot = _boot_id()
+    if boot is None or not folder.is_dir():
+        return
+    for path in sorted(folder.glob(f"*{_SUFFIX}")):
+        with _locked(path) as descriptor:
+            if descriptor is None:
+                continue
+            content = os.pread(descriptor, _SIZE, 0)
+            if len(content) == _SIZE and content[: _HEAD.size] == _head(descriptor, boot, installation):
+                yield DeadClaims(path, content)
+            elif time.time() - os.fstat(descriptor).st_mtime > _FOREIGN_SECONDS:
+                path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[int | None]:
+    """Yield the open file, if nobody else has it locked and it still has its name."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except OSError:
+        yield None
+        return
+    try:
+        yield descriptor if _lock(descriptor) and os.fstat(descriptor).st_nlink else None
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _head(descriptor: int, boot: bytes, installation: str) -> bytes:
+    """Return the head of a record. A copy of the file has another number, and so another head."""
+    status = os.fstat(descriptor)
+    return _HEAD.pack(_MAGIC, boot, status.st_dev, status.st_ino, installation.encode()[:64])
+
+
+def _boot_id() -> bytes | None:
+    try:
+        return _BOOT.read_bytes().strip()
+    except OSError:
+        return None
+
+
+def _is_of_a_network(folder: Path) -> bool:
+    """Return whether a server on a network keeps the folder, or whether that is not known."""
+    device = os.stat(folder).st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        mounts = [line.split() for line in _MOUNTS.read_text().splitlines()]
+    except OSError:
+        return True
+    kinds = {words[words.index("-") + 1] for words in mounts if words[2] == number}
+    # Subvolumes of btrfs are not named by their device. No network has such a folder.
+    return any(kind.startswith(_NETWORK) for kind in kinds)

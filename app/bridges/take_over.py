@@ -1,0 +1,83 @@
+"""Take-over: the claims of a dead process of this host and data folder are due at once (ADR 91)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+from typing import ClassVar, Final
+
+import structlog
+from typing_extensions import override
+
+from app.bridges.claim_record import ClaimRecord, DeadClaims, dead_claims
+from db.errors import DatabaseError
+from db.pool import Database
+from runtime.periodic import Periodic
+
+__all__ = ["TakeOver"]
+
+_log = structlog.get_logger(__name__)
+_LOOK_SECONDS: Final = 1.0
+
+
+class TakeOver(Periodic):
+    """Keeps the record of this process, and looks for records of dead ones. ``mark_due`` gets the subscriptions whose
+    deliveries are due.
+    """
+
+    name = "take-over"
+    expected: ClassVar = (DatabaseError, OSError)
+    failure = "take_over_waits"
+
+    def __init__(
+        self, database: Database, folder: Path, installation: str, mark_due: Callable[[Sequence[int]], None]
+    ) -> None:
+        super().__init__(_LOOK_SECONDS)
+        self._database = database
+        self._folder = folder
+        self._installation = installation
+        self._mark_due = mark_due
+        self._record = self._created()
+
+    def note(self, fences: Collection[int]) -> None:
+        """Note claims of this process."""
+        if self._record is not None:
+            self._record.note(fences)
+
+    @override
+    async def run(self) -> None:
+        """Look until stopped, and remove the own record: the worker has released its claims."""
+        try:
+            await super().run()
+        finally:
+            if self._record is not None:
+                self._record.close()
+                self._record = None
+
+    @override
+    async def once(self) -> None:
+        """Take over what is left of each dead process."""
+        for dead in dead_claims(self._folder, self._installation):
+            await self._take(dead)
+
+    async def _take(self, dead: DeadClaims) -> None:
+        rows = await self._database.fetch("delivery.take_over", dead.fences) if dead.fences else ()
+        dead.remove()
+        if rows:
+            _log.info("claims_taken_over", deliveries=len(rows))
+            self._mark_due(_distinct(row["subscription_id"] for row in rows))
+
+    def _created(self) -> ClaimRecord | None:
+        """Return the record of this process; without one, its claims wait for their lease after a crash."""
+        try:
+            record = ClaimRecord.create(self._folder, self._installation)
+        except OSError as error:
+            _log.warning("no_claim_record", folder=str(self._folder), error=str(error))
+            return None
+        if record is None:
+            _log.info("no_claim_record", folder=str(self._folder), reason="a network's file system proves no death")
+        return record
+
+
+def _distinct(subscriptions: Iterable[int]) -> list[int]:
+    return list(dict.fromkeys(subscriptions))

@@ -1,0 +1,130 @@
+"""A record of claims proves the death of the process that made it, or nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from app.bridges import claim_record
+from app.bridges.claim_record import FENCES_MAX, ClaimRecord, dead_claims
+
+_HOLDER = """
+import os, sys
+from pathlib import Path
+from app.bridges.claim_record import ClaimRecord
+record = ClaimRecord.create(Path(sys.argv[1]), "aaaaaaaa")
+record.note([3, 5])
+child = os.fork() if sys.argv[2] == "fork" else 1
+print(os.getpid() if child else "child", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def holder(folder: Path, kind: str = "alone") -> Iterator[subprocess.Popen[str]]:
+    """Yield a process that holds the fences 3 and 5; with "fork" its child has the same file."""
+    words = [sys.executable, "-c", _HOLDER, str(folder), kind]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for _ in range(2 if kind == "fork" else 1):
+            assert process.stdout.readline()
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def found(folder: Path, installation: str = "aaaaaaaa") -> list[list[int]]:
+    return [dead.fences for dead in dead_claims(folder, installation)]
+
+
+def leave_behind(folder: Path, *fences: int) -> Path:
+    """Leave the record of a process that has ended without a word."""
+    record = ClaimRecord.create(folder, "aaaaaaaa")
+    assert record is not None
+    record.note(fences)
+    record._map.close()
+    os.close(record._descriptor)
+    return record._path
+
+
+def test_the_claims_of_a_killed_process_are_known_at_once(tmp_path: Path) -> None:
+    """TO-02: no process id takes part, and the kernel frees the lock."""
+    with holder(tmp_path) as process:
+        before = found(tmp_path)
+        process.kill()
+        process.wait()
+        assert (before, found(tmp_path)) == ([], [[3, 5]])
+
+
+def test_a_stopped_process_is_not_dead(tmp_path: Path) -> None:
+    """TO-04"""
+    with holder(tmp_path) as process:
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        assert found(tmp_path) == []
+
+
+def test_a_child_of_a_dead_process_counts_as_the_process(tmp_path: Path) -> None:
+    with holder(tmp_path, "fork") as process:
+        process.kill()
+        process.wait()
+        assert found(tmp_path) == []
+
+
+def test_the_own_record_is_not_of_a_dead_process(tmp_path: Path) -> None:
+    record = ClaimRecord.create(tmp_path, "aaaaaaaa")
+    assert record is not None
+    try:
+        assert found(tmp_path) == []
+    finally:
+        record.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_copied_folder_proves_no_death(tmp_path: Path) -> None:
+    with holder(tmp_path / "first"):
+        shutil.copytree(tmp_path / "first", tmp_path / "second")
+        assert found(tmp_path / "second") == []
+
+
+def test_a_record_of_another_boot_or_host_proves_no_death(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TO-02: on a shared volume another host may see a free lock while its holder lives."""
+    leave_behind(tmp_path / "claims", 7)
+    other = tmp_path / "boot_id"
+    other.write_text("00000000-0000-0000-0000-000000000000\n")
+    monkeypatch.setattr(claim_record, "_BOOT", other)
+    assert found(tmp_path / "claims") == []
+
+
+def test_a_record_of_another_installation_is_left_alone(tmp_path: Path) -> None:
+    leave_behind(tmp_path, 7)
+    assert (found(tmp_path, "bbbbbbbb"), found(tmp_path)) == ([], [[7]])
+
+
+def test_a_record_that_nobody_can_use_is_removed_after_a_day(tmp_path: Path) -> None:
+    path = leave_behind(tmp_path, 7)
+    os.utime(path, (1, 1))
+    assert (found(tmp_path, "bbbbbbbb"), path.exists()) == ([], False)
+
+
+def test_no_record_is_made_on_a_file_system_of_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = os.stat(tmp_path).st_dev
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"1 1 {os.major(device)}:{os.minor(device)} / / rw - nfs4 server:/a rw\n")
+    monkeypatch.setattr(claim_record, "_MOUNTS", mounts)
+    assert ClaimRecord.create(tmp_path, "aaaaaaaa") is None
+
+
+def test_of_too_many_fences_the_latest_are_kept(tmp_path: Path) -> None:
+    leave_behind(tmp_path, *range(1, FENCES_MAX + 3))
+    [fences] = found(tmp_path)
+    assert (len(fences), min(fences), max(fences)) == (FENCES_MAX, 3, FENCES_MAX + 2)

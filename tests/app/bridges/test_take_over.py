@@ -1,0 +1,62 @@
+"""What a killed process holds is due at once for the next one of its data folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from app.bridges.take_over import TakeOver
+from app.chaos.child import Child
+from app.chaos.client import ChaosClient
+from tests.app.bridges.test_claim_record import leave_behind
+from tests.app.conftest import opened
+from tests.hostile.server import hostile_server
+from tests.webhooks.harness import delivery_harness
+from tests.webhooks.test_worker_claims import Held, arrived
+
+
+async def test_unordered_claims_are_due_with_a_new_fence_and_a_lane_keeps_its_lease(
+    database_url: str, tmp_path: Path
+) -> None:
+    """TO-02, TO-03: a settlement by the dead worker, which is still on its way, would find another fence."""
+    due: list[int] = []
+    async with delivery_harness(database_url) as harness, hostile_server(Held()) as server:
+        free = await harness.subscribe(server.url())
+        lane = await harness.subscribe(server.url(), ordered=True)
+        await harness.deliver(b"{}", key="k")
+        async with harness.working(die=True):
+            await arrived(server, 2)
+        fences = [row["fence"] for row in await harness.sql.fetch("SELECT fence FROM hookwire.deliveries")]
+        leave_behind(tmp_path, *fences)
+
+        await TakeOver(harness.database, tmp_path, "aaaaaaaa", due.extend).once()
+
+        rows = await harness.sql.fetch(
+            "SELECT subscription_id, due_at <= now(), fence = ANY ($1), attempts FROM hookwire.deliveries ORDER BY 1",
+            fences,
+        )
+    assert due == [free]
+    assert [tuple(row) for row in rows] == [(free, True, False, 1), (lane, False, True, 1)]
+
+
+async def test_a_restarted_hub_sends_at_once_what_the_killed_one_held(database_url: str, tmp_path: Path) -> None:
+    """TO-02: the lease is made longer than this test, so only the record of the killed process frees the claim."""
+    child = Child("hub", tmp_path, {"DATABASE_URL": database_url, "DATA_DIR": str(tmp_path)})
+    async with hostile_server(Held()) as server, opened(database_url) as (_, sql):
+        await child.start()
+        client = ChaosClient(child.port, 60)
+        try:
+            body = f'{{"topic": "a", "callback": "{server.url()}"}}'.encode()
+            made = await client.request("POST", "/subscriptions", body, {"Content-Type": "application/json"})
+            stored = await client.request("POST", "/topics/a/events", b"1")
+            await arrived(server, 1)
+            os.kill(child.pid, signal.SIGKILL)
+            await child.ended(60)
+            await sql.execute("UPDATE hookwire.deliveries SET due_at = now() + interval '1 hour'")
+            await child.start()
+            await arrived(server, 2)
+        finally:
+            client.close()
+            await child.end()
+    assert (made.status, stored.status) == (201, 202)
