@@ -27,6 +27,8 @@ direct-past-fence      the direct path sends what the standby fence holds back
 claim-past-fence       the worker sends what the standby fence holds back
 warning-overlooked     a commit whose wait for a standby was ended counts as replicated
 sequence-behind        no sequence is set forward
+death-by-pid           a process that holds its lock counts as dead, because this one has its number
+take-over-keeps-fence  a claim that was taken over may still be settled by its former owner
 =====================  ===============================================================================================
 """
 
@@ -47,6 +49,7 @@ import relay.election.lease
 from app.assembly.storage import Storage
 from app.chaos.bugs.failover import FAILOVER_BUGS
 from app.chaos.bugs.replacing import StaleBug, expect, replace
+from app.chaos.bugs.take_over import TAKE_OVER_BUGS
 from app.settings.settings import Settings, SettingsRefused
 from db.errors import DatabaseError
 from db.pool import Row, Session
@@ -296,6 +299,10 @@ def _lost_as_unsent() -> None:
     replace(Broker, "_on_refused_heartbeat", "(self, now, worker, reason)", make)
 
 
+def _take_over_keeps_fence() -> None:
+    _rewrite(r"delivery\.take_over", r", fence = fence\.value", "", 1)
+
+
 SEEDED_BUGS: Final[Mapping[str, Callable[[], None]]] = MappingProxyType(
     {
         "ack-before-commit": _ack_before_commit,
@@ -312,6 +319,8 @@ SEEDED_BUGS: Final[Mapping[str, Callable[[], None]]] = MappingProxyType(
         "offset-regardless": _offset_regardless,
         "lost-as-unsent": _lost_as_unsent,
         **FAILOVER_BUGS,
+        **TAKE_OVER_BUGS,
+        "take-over-keeps-fence": _take_over_keeps_fence,
     }
 )
 
