@@ -16,7 +16,7 @@ from db.errors import CannotServe, DatabaseError, TooManyConnections
 from db.migrate import MigrationRefused, pending
 from db.pool import PoolOptions, Row
 
-__all__ = ["database_checks", "made_checks", "server_checks", "server_only_checks"]
+__all__ = ["database_checks", "opened_checks", "server_checks", "server_only_checks"]
 
 _VERSION_MIN = 15
 _SNAPSHOT_SECONDS_MAX = 900.0
@@ -27,11 +27,8 @@ async def database_checks(settings: Settings, options: PoolOptions) -> list[Chec
     """Return all checks, on one connection like the pool's; ``unreachable`` is an answer too."""
 
     async def ask(connection: Direct) -> list[Check]:
-        found, server = await _server(settings, options, connection)
-        if server is None:
-            return found
-        made = await _made(connection, has_numbers=server["has_numbers"]) if server["is_made"] else []
-        return [*found, *made, *await _schema(options.url)]
+        found = await _judged(settings, connection, await pooler_check(connection, options))
+        return found if _is_refused(found[0]) else [*found, *await _schema(options.url)]
 
     return await _asked(options, ask)
 
@@ -40,14 +37,18 @@ async def server_only_checks(settings: Settings, options: PoolOptions) -> list[C
     """Return the checks of the server and its sessions, for a start that has not migrated yet."""
 
     async def ask(connection: Direct) -> list[Check]:
-        return (await _server(settings, options, connection))[0]
+        return await _judged(settings, connection, await pooler_check(connection, options), is_made=False)
 
     return await _asked(options, ask)
 
 
-async def made_checks(options: PoolOptions) -> list[Check]:
-    """Return the checks of what the migrations have made."""
-    return await _asked(options, _made)
+async def opened_checks(settings: Settings, options: PoolOptions, sessions: Check | None) -> list[Check]:
+    """Return all checks but that of the schema's version. ``sessions``: the check of the sessions, if it was made."""
+
+    async def ask(connection: Direct) -> list[Check]:
+        return await _judged(settings, connection, sessions or await pooler_check(connection, options))
+
+    return await _asked(options, ask)
 
 
 async def _asked(options: PoolOptions, ask: Callable[[Direct], Awaitable[list[Check]]]) -> list[Check]:
@@ -63,23 +64,28 @@ async def _asked(options: PoolOptions, ask: Callable[[Direct], Awaitable[list[Ch
         await connection.aclose()
 
 
-async def _server(settings: Settings, options: PoolOptions, connection: Direct) -> tuple[list[Check], Row | None]:
-    """Return the checks of the server, and what it said of itself; None through a pooler that shares sessions."""
-    sessions = await pooler_check(connection, options)
-    if sessions.level == "refuse":  # through such a pooler no other check is reliable
-        return [sessions], None
+async def _judged(settings: Settings, connection: Direct, sessions: Check, *, is_made: bool = True) -> list[Check]:
+    """Return the checks of the server, and of what migrations have made there if ``is_made``; the first is of the
+    sessions.
+    """
+    if _is_refused(sessions):  # through such a pooler no other check is reliable
+        return [sessions]
     asked_at = time.time()
     server = await connection.fetchrow("check.server")
     assert server is not None, "a row of scalars"
     middle = (asked_at + time.time()) / 2
     roles = await _roles(settings, connection)
-    return [sessions, *server_checks(settings, server), *_clock(server, middle), *roles], server
+    found = [sessions, *server_checks(settings, server), *_clock(server, middle), *roles]
+    if is_made and server["is_made"]:
+        found += [*await _tables(connection), *await _care(connection), *await held_locks(connection)]
+        found += await collation_checks(connection)
+    if is_made and server["has_numbers"]:
+        found += await number_checks(connection)
+    return found
 
 
-async def _made(connection: Direct, *, has_numbers: bool = True) -> list[Check]:
-    found = [*await _tables(connection), *await _care(connection), *await held_locks(connection)]
-    found += await collation_checks(connection)
-    return [*found, *await number_checks(connection)] if has_numbers else found
+def _is_refused(sessions: Check) -> bool:
+    return sessions.level == "refuse"
 
 
 def _not_reached(error: DatabaseError, cure: str) -> Check:

@@ -9,7 +9,7 @@ import structlog
 
 from app.checks.amqp_sources import amqp_source_checks
 from app.checks.check import Check, ChecksRefused
-from app.checks.database import database_checks, made_checks, server_only_checks
+from app.checks.database import opened_checks, server_only_checks
 from app.checks.keys import key_checks
 from app.checks.process import descriptor_check, guard_check
 from app.checks.settings import settings_checks
@@ -21,41 +21,42 @@ __all__ = ["early_checks", "startup_checks"]
 _log = structlog.get_logger(__name__)
 
 
-async def early_checks(settings: Settings) -> list[Check]:
+async def early_checks(settings: Settings) -> Check | None:
     """Check the settings and a configured server before anything is written to it, so that a replica is reported as
-    such. Return the checks of the server.
+    such.
 
-    Raise ``ChecksRefused``. Opening the database reports a server that cannot be reached.
+    Return the check of its sessions, which takes a second connection and need not be repeated. None: it was not made,
+    as on a server that refused the connection; opening the database reports that. Raise ``ChecksRefused``.
     """
     _refuse(settings_checks(settings, os.environ))
     if settings.database_url is None:
-        return []
+        return None
     found = await server_only_checks(settings, PoolOptions(settings.database_url.get_secret_value()))
     _refuse(found)
-    return found
+    return next((check for check in found if check.subject == "sessions"), None)
 
 
 async def startup_checks(
-    settings: Settings, options: PoolOptions, listen_port: int, early: Sequence[Check] = (), *,
+    settings: Settings, options: PoolOptions, listen_port: int, sessions: Check | None = None, *,
     serves_api: bool = True, reads_amqp: bool = True,
 ) -> list[Check]:  # fmt: skip
-    """Return all checks, once the database is open and migrated; log warnings. ``early``: the checks of the server, if
-    they were made before. The migrations have been compared by ``db.migrate``.
+    """Return the checks of a start, once the database is open and migrated; log warnings, and checks that could not be
+    made. ``sessions`` is of :func:`early_checks`. The server itself is asked again: the pool may have found another
+    primary.
 
     Raises ``ChecksRefused``.
     """
-    of_database = [*early, *await made_checks(options)] if early else await database_checks(settings, options)
     found = [
         *settings_checks(settings, os.environ),
         descriptor_check(settings),
         await guard_check(settings, listen_port),
-        *of_database,
+        *await opened_checks(settings, options, sessions),
         *(await key_checks(settings, options) if serves_api else ()),
         *(await amqp_source_checks(settings, options) if reads_amqp else ()),
     ]
     _refuse(found)
     for check in found:
-        if check.level == "warn":
+        if check.is_finding:
             _log.warning("check", check=check.id, subject=check.subject, finding=check.detail, cure=check.cure)
     return found
 
