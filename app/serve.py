@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
 import structlog
 
 from app.assembly.roles import ROLES
-from app.checks import early_checks, refuse_kafka_loops, startup_checks
+from app.checks import Check, early_checks, refuse_kafka_loops, startup_checks
 from app.settings.settings import Settings, SettingsRefused
 from db.arrival import wait_for_database
 from db.embedded.identity import ClusterLost
@@ -29,8 +29,12 @@ __all__ = ["serve"]
 _log = structlog.get_logger(__name__)
 
 
-async def serve(settings: Settings, roles: Sequence[str] | None = None) -> int:
-    """Run the roles (all by default) until a signal; return the exit code. Raise ``ChecksRefused`` too."""
+async def serve(
+    settings: Settings, roles: Sequence[str] | None = None, on_loaded: Callable[[], None] = lambda: None
+) -> int:
+    """Run the roles (all by default) until a signal; return the exit code. ``on_loaded`` is called whenever a part of
+    the product has been imported. Raise ``ChecksRefused`` too.
+    """
     unknown = set(roles or ()) - set(ROLES)
     if unknown:
         raise SettingsRefused(f"--role is one of {', '.join(ROLES)}, not {', '.join(sorted(unknown))}")
@@ -39,29 +43,47 @@ async def serve(settings: Settings, roles: Sequence[str] | None = None) -> int:
             "--role source has nothing to read: HOOKWIRE_AMQP_SOURCES names queues, HOOKWIRE_KAFKA_SOURCES topics"
         )
     wanted = roles or ROLES
-    opening = asyncio.create_task(asyncio.to_thread(_hub, settings, wanted))
-    try:
-        await _database(settings)
-        early = await early_checks(settings)
-    except BaseException:
-        opening.cancel()
-        raise
-    async with await opening as hub:
+    opening, sessions = await _imported(settings, wanted, on_loaded)
+    async with opening as hub:
         options, port = hub.storage.database.options, settings.listen_address[1]
         await _make_first_key(settings, hub)
-        await startup_checks(settings, options, port, early, serves_api="api" in wanted, reads_amqp="source" in wanted)
+        await startup_checks(
+            settings, options, port, sessions, serves_api="api" in wanted, reads_amqp="source" in wanted
+        )
         if "source" in wanted:
             await refuse_kafka_loops(settings, options)
+        on_loaded()
         _greet(hub, settings, wanted)
         await _run(Process(hub.phases, settings.stop_delay_seconds + settings.drain_seconds, end_within))
     return 0
 
 
-def _hub(settings: Settings, roles: Sequence[str]) -> AbstractAsyncContextManager[Assembly]:
+async def _imported(
+    settings: Settings, roles: Sequence[str], on_loaded: Callable[[], None]
+) -> tuple[AbstractAsyncContextManager[Assembly], Check | None]:
+    """Import the product while the database is asked. Of two failures the first is raised, and at once."""
+    importing = asyncio.ensure_future(asyncio.to_thread(_hub, settings, roles, on_loaded))
+    asking = asyncio.ensure_future(_asked(settings))
+    try:
+        return await asyncio.gather(importing, asking)
+    finally:
+        importing.cancel()
+        asking.cancel()
+
+
+def _hub(
+    settings: Settings, roles: Sequence[str], on_loaded: Callable[[], None]
+) -> AbstractAsyncContextManager[Assembly]:
     """Import the whole product, which takes longer than all checks, and return the hub, which is not open yet."""
     from app.wiring import open_hub
 
-    return open_hub(settings, roles)
+    return open_hub(settings, roles, on_loaded=on_loaded)
+
+
+async def _asked(settings: Settings) -> Check | None:
+    """Wait until a configured database answers, and return the early check of it."""
+    await _database(settings)
+    return await early_checks(settings)
 
 
 async def _make_first_key(settings: Settings, hub: Assembly) -> None:

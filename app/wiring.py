@@ -5,7 +5,7 @@ process.
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -108,9 +108,11 @@ class Assembly:
 
 @asynccontextmanager
 async def open_hub(
-    settings: Settings, roles: Sequence[str] = ROLES, on_event: Handler | None = None
-) -> AsyncIterator[Assembly]:
-    """Open the database and build the parts of the roles; close everything on exit.
+    settings: Settings, roles: Sequence[str] = ROLES, on_event: Handler | None = None,
+    on_loaded: Callable[[], None] = lambda: None,
+) -> AsyncIterator[Assembly]:  # fmt: skip
+    """Open the database and build the parts of the roles; close everything on exit. ``on_loaded`` is called when the
+    routes of a listener are there.
 
     Raises ``SettingsRefused``, ``ListenError``, ``EmbeddedError``, ``DatabaseError``, ``SecretBoxError``.
     """
@@ -125,7 +127,7 @@ async def open_hub(
         points = Failpoints(settings.failpoints)
         database = FailpointDatabase(storage.database, points) if points else storage.database
         metrics_port = metrics_sockets[0].getsockname()[1] if metrics_sockets else None
-        builder = _Builder(settings, storage, database, points, stack, (port, metrics_port), on_event)
+        builder = _Builder(settings, storage, database, points, stack, (port, metrics_port), on_event, on_loaded)
         phases = await builder.build(roles, sockets, metrics_sockets)
         yield Assembly(
             phases, builder.public_url, _url(settings.metrics_listen, metrics_sockets), builder.sinks, storage,
@@ -150,6 +152,7 @@ class _Builder:
         stack: AsyncExitStack,
         ports: tuple[int, int | None],
         on_event: Handler | None,
+        on_loaded: Callable[[], None],
     ) -> None:
         self.public_url = settings.public_url.rstrip("/") or own_url(settings.listen, ports[0])
         self._agent = user_agent(self.public_url, storage.incarnation)
@@ -169,7 +172,7 @@ class _Builder:
         self._notifications = ProcessNotifications()
         self.relaying: Relaying | None = None
         self._sources: Sources | None = None
-        self._on_event = on_event
+        self._on_event, self._on_loaded = on_event, on_loaded
         self._event_log = EventLog(storage.incarnation, self._notifications.stored) if settings.logs_events else None
 
     async def build(
@@ -202,8 +205,10 @@ class _Builder:
             phases += [[*front, *(self._sources.services if self._sources else ())], inside, waking]
         relays = self.relaying.relays if self.relaying else []
         phases.append([*relays, *(self._delivering() if "deliver" in roles else [])])
-        # Stopped last, so that the metrics show the drain.
-        phases.append([*self._background(), *([self._metrics_front(metrics_sockets)] if metrics_sockets else [])])
+        # Stopped last, so that the metrics show the drain, and who is killed in it leaves the record of its claims.
+        taking = [self._take_over] if "deliver" in roles else []
+        watching = [self._metrics_front(metrics_sockets)] if metrics_sockets else []
+        phases.append([*self._background(), *taking, *watching])
         return phases
 
     async def _configure(self, roles: Sequence[str]) -> None:
@@ -258,7 +263,7 @@ class _Builder:
         notifications.due["replays"].connect(replayer.notify)
         notifications.due["rabbithub"].connect(queues.poll_now)
         callbacks = [made.make_callbacks(self._outbound, self._subscribers) for made in (self._services, self._jobs)]
-        return [self._worker, self._take_over, replayer, queues, *callbacks]
+        return [self._worker, replayer, queues, *callbacks]
 
     def _background(self) -> list[Service]:
         notifications = self._notifications
@@ -356,11 +361,12 @@ class _Builder:
         apps = publishing_apps(settings, context, publisher)
         web, routes = web_application(context, *apps, self._problems, self._request_ids, self._agent)
         # HTTP gets half of the time, so that a slow client does not shorten the soft stop of relays and workers.
-        return Front("http", self._server(web, sockets), routes, settings.drain_seconds / 2, context.leaving)
+        server, drain_seconds = self._server(web, sockets), settings.drain_seconds / 2
+        return Front("http", server, routes, drain_seconds, self._on_loaded, context.leaving)
 
     def _metrics_front(self, sockets: Sequence[socket.socket]) -> Front:
         operations, routes = operations_application(self._context, self._problems, self._request_ids)
-        return Front("metrics", self._server(operations, sockets), routes, _METRICS_DRAIN_SECONDS)
+        return Front("metrics", self._server(operations, sockets), routes, _METRICS_DRAIN_SECONDS, self._on_loaded)
 
     def _server(self, application: ASGIApp, sockets: Sequence[socket.socket]) -> HttpServer:
         return HttpServer(
@@ -424,8 +430,8 @@ class _Builder:
 
     @cached_property
     def _take_over(self) -> TakeOver:
-        folder, installation = self._settings.data_dir / "claims", str(self._storage.incarnation)
-        return TakeOver(self._database, folder, installation, self._notifications.deliveries_due.notify)
+        folder, notify = self._settings.data_dir / "claims", self._notifications.deliveries_due.notify
+        return TakeOver(self._database, folder, self._storage.incarnation, notify)
 
     def _make_relaying(self) -> Relaying:
         notify, seconds = self._notifications.fanned_out.notify, self._settings.fan_out_seconds_max

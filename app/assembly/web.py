@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.web.api.operating.ready_answer import ready_answer
 from app.web.api.route.context import Context
+from app.web.api.route.effect import WithoutEffect
+from app.web.api.route.user_content import ended
 from app.web.authentication import Authentication, Keyring
-from app.web.late_routes import LateRoutes, Probe
+from app.web.late_routes import LateRoutes
 from app.web.limits import MIB, FrontDoor, RequestIds, RequestLimits
 from app.web.page_policy import PublishingPages, operations_policy, page_policy
 from app.web.pages.sessions import Sessions
@@ -18,7 +21,6 @@ from app.web.publishing.envelope import is_publish
 from app.web.publishing.inbound import Inbound
 from app.web.publishing.inbound_path import is_inbound
 from app.web.publishing.ingest import Ingest
-from app.web.readiness import ready_answer
 from app.web.repeats import Repeats
 from app.web.route_needs import RouteNeeds
 from hub.acceptance import Hub
@@ -39,12 +41,14 @@ def web_application(
     if settings.needs_keys:
         needs, keyring = RouteNeeds(), Keyring(Keys(context.database), Sessions(context.database))
 
+    without_effect = WithoutEffect(context.registry)  # at once: the first scrape has its series
+
     def build() -> ASGIApp:
         from app.web.application import build_routes
 
-        return build_routes(context, problems, fork, needs, keyring)
+        return build_routes(context, problems, fork, needs, keyring, without_effect)
 
-    routes = LateRoutes(build, _probes(context))
+    routes = _late_routes(build, context)
     repeats = Repeats(routes, context.database, _tell(context.hub))
     fork = _Fork(ingest, inbound, repeats, context.readiness.doubt)
     inside: ASGIApp = fork
@@ -69,7 +73,7 @@ def operations_application(context: Context, problems: Problems, request_ids: Re
 
         return build_operations(context, problems)
 
-    routes = LateRoutes(build, _probes(context))
+    routes = _late_routes(build, context)
     # No key is asked for here, so a page that was rebound to this address may not read the answers either.
     pages = operations_policy(context.settings, context.public_url)
     return FrontDoor(routes.awaited_by(routes), problems=problems, request_ids=request_ids, pages=pages), routes
@@ -79,17 +83,18 @@ def _limits(event_bytes_max: int) -> RequestLimits:
     return RequestLimits(events_bytes_max=event_bytes_max, batch_bytes_max=max(4 * MIB, event_bytes_max))
 
 
-def _probes(context: Context) -> Mapping[str, Probe]:
-    """Return what answers probes before the routes are there, as :mod:`app.web.api.operating.health` does."""
+def _late_routes(build: Callable[[], ASGIApp], context: Context) -> LateRoutes:
+    """Return routes that the process is not ready without, and what answers probes before they are there."""
 
     async def alive() -> Response:
-        return JSONResponse({"status": "ok"})
+        return ended(JSONResponse({"status": "ok"}))
 
     async def ready() -> Response:
-        stops = context.withdrawn.is_set()
-        return await ready_answer(context.readiness, context.verdict, context.relay_states(), stops=stops)
+        return ended(await ready_answer(context))
 
-    return {"/healthz": alive, "/readyz": ready}
+    routes = LateRoutes(build, {"/healthz": alive, "/readyz": ready})
+    context.awaited.append(routes.there)
+    return routes
 
 
 def _tell(hub: Hub) -> Callable[[], None]:

@@ -143,8 +143,9 @@ def build_api(problems: Problems) -> FastAPI:
 
 
 def build_routes(
-    context: Context, problems: Problems, inside: ASGIApp, needs: RouteNeeds | None, keyring: Keyring | None
-) -> FastAPI:
+    context: Context, problems: Problems, inside: ASGIApp, needs: RouteNeeds | None, keyring: Keyring | None,
+    without_effect: WithoutEffect,
+) -> FastAPI:  # fmt: skip
     """Return the application with its context. ``inside`` takes what its pages ask for, and calls it in turn. ``needs``
     gets the declarations of its routes; None: requests need no key.
     """
@@ -152,7 +153,7 @@ def build_routes(
     if needs is not None:
         needs.declare(api.routes)
     api.state.context = context
-    api.state.without_effect = WithoutEffect(context.registry)
+    api.state.without_effect = without_effect
     api.state.inner_api = InnerApi(inside, needs)
     api.state.keyring = keyring
     return api

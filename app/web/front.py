@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from app.web.late_routes import LateRoutes
 from app.web.server import HttpServer
@@ -11,18 +12,19 @@ __all__ = ["Front"]
 
 
 class Front:
-    """Serves until stopped, then drains. ``routes`` are loaded as soon as it listens. ``stopping``, if given, is set at
-    the stop.
+    """Serves until stopped, then drains. ``routes`` are loaded as soon as it listens; ``on_loaded`` is called when they
+    are there. ``stopping``, if given, is set at the stop.
     """
 
     def __init__(
-        self, name: str, server: HttpServer, routes: LateRoutes, drain_seconds: float,
+        self, name: str, server: HttpServer, routes: LateRoutes, drain_seconds: float, on_loaded: Callable[[], None],
         stopping: asyncio.Event | None = None,
     ) -> None:  # fmt: skip
         self.name = name
         self._server = server
         self._routes = routes
         self._drain_seconds = drain_seconds
+        self._on_loaded = on_loaded
         self._stopping = stopping or asyncio.Event()
 
     async def start(self) -> None:
@@ -35,10 +37,16 @@ class Front:
         self._server.stop_accepting()
 
     async def run(self) -> None:
-        """Serve until stopped."""
+        """Serve until stopped. A stop does not wait for the routes; routes that cannot be built end the front."""
         await self.start()
-        try:
-            await self._routes.load()
-            await self._stopping.wait()
-        finally:
-            await self._server.stop(self._drain_seconds)
+        async with asyncio.TaskGroup() as group:
+            loading = group.create_task(self._load(), name=f"routes of {self.name}")
+            try:
+                await self._stopping.wait()
+            finally:
+                await self._server.stop(self._drain_seconds)
+                loading.cancel()
+
+    async def _load(self) -> None:
+        await self._routes.load()
+        self._on_loaded()

@@ -1,27 +1,23 @@
-"""Readiness: whether the database can store an event now, and the answer of /readyz."""
+"""Readiness: whether the database can store an event now."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Final
 
-from starlette.responses import JSONResponse
-
-from app.verdict.current_verdict import CurrentVerdict
 from app.web.outage import Outage
 from db.errors import DatabaseError
 from db.pool import Database
 from runtime.cached_query import CachedQuery
 from runtime.trouble import Trouble
 
-__all__ = ["Readiness", "ready_answer"]
+__all__ = ["Readiness"]
 
 _QUESTION_SECONDS: Final = 2.0
 _WRITE_SECONDS: Final = 5.0
 _FRESH_SECONDS: Final = 5.0
 _WRITABLE: Final = "ok"
-_ILL: Final = ("backing off", "refused")
 
 
 class Readiness:
@@ -63,20 +59,3 @@ class Readiness:
             return await self._classify_outage(error)
         self._trouble.over()
         return _WRITABLE
-
-
-async def ready_answer(
-    readiness: Readiness, verdict: CurrentVerdict, states: Mapping[str, tuple[str, str]], *, stops: bool
-) -> JSONResponse:
-    """Return the answer of /readyz. ``states`` has state and last error of each sink. ``stops``: the hub does."""
-    sinks: dict[str, Any] = {}
-    for name, (state, error) in states.items():
-        sinks[name] = {"state": state, **({"error": error[:200]} if error and state in _ILL else {})}
-    if outage := await readiness.check():
-        return JSONResponse({"status": "unavailable", "database": outage, "sinks": sinks, "verdict": "trouble"}, 503)
-    degraded = any(sink["state"] in _ILL for sink in sinks.values())
-    found = await verdict.get_older()
-    word = "trouble" if found is None else found.word
-    status = "stopping" if stops else "degraded" if degraded else "ok"
-    answer = {"status": status, "database": "ok", "sinks": sinks, "verdict": word}
-    return JSONResponse(answer, 503 if stops else 200)

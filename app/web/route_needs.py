@@ -22,20 +22,26 @@ __all__ = ["RouteNeeds"]
 class RouteNeeds:
     """The declarations of an application's routes. They may be declared later: publishing takes none of them."""
 
-    def __init__(self, routes: Sequence[BaseRoute] = ()) -> None:
-        self._routes: list[tuple[Route, Declaration]] = []
-        self.declare(routes)
+    def __init__(self, routes: Sequence[BaseRoute] | None = None) -> None:
+        self._routes: Sequence[tuple[Route, Declaration]] | None = None
+        if routes is not None:
+            self.declare(routes)
 
     def declare(self, routes: Sequence[BaseRoute]) -> None:
         """Take these routes; raise ``RuntimeError`` for a route that has no declaration."""
         self._routes = [(_route(route), _declared(route)) for route in routes]
 
     def of(self, scope: Scope) -> Need:
-        """Return the need of this request. A HEAD needs the same as its GET."""
+        """Return the need of this request. A HEAD needs the same as its GET.
+
+        Raise ``RuntimeError`` for a request that may be one of a route while none is declared.
+        """
         if is_publish(scope):
             return need_of_publish(scope)
         if is_inbound(scope):
             return OPEN
+        if self._routes is None:
+            raise RuntimeError("the routes have not been declared, so nobody knows what this request needs")
         method, path = scope["method"], scope["path"]
         asked = "GET" if method == "HEAD" else method
         for route, declaration in self._routes:

@@ -170,6 +170,8 @@ def _become(what: dict[str, Any]) -> None:
 if __name__ == "__main__":
     import app.cli.main
     import app.serve
+    import app.web.application
+    import app.wiring
 
     app.cli.main.application()
     gc.collect()

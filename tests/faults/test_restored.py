@@ -71,7 +71,7 @@ async def kafka_of(child: Child, state: str, seconds_max: float = 60.0) -> dict[
     async def reached() -> dict[str, Any] | None:
         found: dict[str, Any] = json.loads((await ask(child, "GET", "/readyz")).body)
         kafka, webhooks = found["sinks"]["kafka"], found["sinks"]["webhooks"]
-        has_it = (kafka["state"], webhooks["state"]) == (state, "leading")
+        has_it = found["status"] != "starting" and (kafka["state"], webhooks["state"]) == (state, "leading")
         return {"ready": found["status"], **kafka} if has_it else None
 
     answer: dict[str, Any] = await until(reached, seconds_max)

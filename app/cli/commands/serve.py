@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Annotated
 
@@ -31,7 +32,7 @@ def serve(config: Config = None, role: Role = None) -> None:
     """
     from app.serve import serve as serve_hub
 
-    run(serve_hub(settings_from(config), role or None))
+    run(serve_hub(settings_from(config), role or None, gc.freeze))
 
 
 Compat = Annotated[

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
+import app.serve
+from app.cli.commands import serve as serve_command
 from app.cli.main import application
+from app.settings.settings import Settings
 
 _HEAVY = ("app.settings.settings", "structlog", "fastapi", "asyncpg", "aiokafka", "aio_pika", "app.web")
 _SCRIPT = """
@@ -43,6 +50,33 @@ def test_a_hub_listens_before_it_has_imported_what_publishing_does_not_need() ->
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     later = {"fastapi", "aiokafka", "aio_pika", "httpx", "app.web.application", "app.web.console"}
     assert later & set(json.loads(done.stdout)) == set()
+
+
+def test_a_hub_sets_what_it_has_imported_aside_from_the_collection_of_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collection would otherwise go through the whole product while publishers wait."""
+    begun: list[object] = []
+    monkeypatch.setattr(app.serve, "serve", lambda *arguments: arguments)
+    monkeypatch.setattr(serve_command, "run", begun.append)
+    monkeypatch.setattr(serve_command, "settings_from", lambda _: "settings")
+    serve_command.serve()
+    assert begun == [("settings", None, gc.freeze)]
+
+
+async def test_a_product_that_cannot_be_imported_says_so_while_the_database_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ImportError("no module named x")
+
+    async def away(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(app.serve, "_hub", broken)
+    monkeypatch.setattr(app.serve, "wait_for_database", away)
+    settings = Settings(data_dir=tmp_path, database_url=SecretStr("postgresql://h@127.0.0.1:9/h"))
+    with pytest.raises(ImportError, match="no module named x"):
+        async with asyncio.timeout(60):
+            await app.serve.serve(settings)
 
 
 def test_settings_are_read_where_a_variable_names_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from pathlib import Path
@@ -16,6 +17,7 @@ from app.chaos.client import ChaosClient
 from app.checks.database import database_checks
 from app.cli.failure import explained
 from app.verdict.current_verdict import CurrentVerdict
+from app.web.api.operating.ready_answer import ready_answer
 from app.web.overview import Overview
 from app.web.readiness import Readiness
 from db.direct import connect_direct
@@ -53,6 +55,29 @@ async def test_before_it_stops_a_hub_is_not_ready_and_still_takes_events(databas
         client.close()
         await child.end()
     assert (stored.status, ended) == (202, 0)
+
+
+async def test_a_stop_that_begins_while_the_database_is_asked_is_told() -> None:
+    """GW-13: the questions may take seconds, and the balancer asks again only after its period."""
+
+    class Asked:
+        """A context whose process is stopped by the question to its database."""
+
+        def __init__(self) -> None:
+            self.stage: str | None = None
+            self.readiness = self.verdict = self
+
+        def relay_states(self) -> dict[str, tuple[str, str]]:
+            return {}
+
+        async def check(self) -> None:
+            self.stage = "stopping"
+
+        async def get_older(self) -> None:
+            return None
+
+    answer = await ready_answer(Asked())  # type: ignore[arg-type]  # what it reads of a context
+    assert (answer.status_code, json.loads(answer.body)["status"]) == (503, "stopping")
 
 
 async def _status(client: ChaosClient, path: str, status: int) -> bool:
@@ -94,6 +119,7 @@ async def test_a_process_without_the_api_tells_its_metrics_on_a_port_of_their_ow
     child.port = free_port
     await child.start()
     client = ChaosClient(child.port, 30)
+    await until(lambda: _status(client, "/readyz", 200))
     answers = [await client.request("GET", path) for path in ("/healthz", "/readyz", "/metrics", "/topics")]
     rebound = [
         (await client.request("GET", path, headers={"Host": "rebound.example"})).status

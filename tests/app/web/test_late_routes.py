@@ -10,8 +10,16 @@ from contextlib import asynccontextmanager
 import pytest
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
+from structlog.testing import capture_logs
+from typing_extensions import override
 
+from app.web import late_routes
+from app.web.front import Front
 from app.web.late_routes import LateRoutes
+from app.web.problem import Problem
+from app.web.route_needs import RouteNeeds
+from app.web.server import HttpServer
+from tests.waiting import until
 
 BOUND_SECONDS = 60.0
 
@@ -92,9 +100,113 @@ async def test_a_request_for_a_route_is_served_when_the_routes_are_there() -> No
         assert await asked == "served /topics"
 
 
-async def test_routes_that_cannot_be_built_end_the_listener() -> None:
+async def test_only_so_many_requests_wait_and_publishers_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strangers without a key would otherwise hold every place of the process."""
+    monkeypatch.setattr(late_routes, "_WAITING_MAX", 2)
+    async with loading() as (app, built):
+        waiting = [asyncio.create_task(ask(app, "GET", "/topics")) for _ in range(2)]
+        await asyncio.sleep(0)  # both begin
+        assert await refused(app) == "busy"
+        assert await ask(app, "POST", "/topics/a/events") == "served /topics/a/events"
+        built.set()
+        assert await asyncio.gather(*waiting) == ["served /topics"] * 2
+
+
+async def test_a_request_waits_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(late_routes, "_WAIT_SECONDS", 0.0)
+    async with loading() as (app, _):
+        assert await refused(app) == "busy"
+
+
+async def test_the_log_tells_that_the_routes_are_late_and_when_they_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(late_routes, "_SLOW_SECONDS", 0.0)
+    with capture_logs() as logged:
+        async with loading():
+            await until(lambda: bool(logged))
+    assert [line["event"] for line in logged] == ["routes_load_slowly", "routes_loaded"]
+
+
+class Server(HttpServer):
+    """A server without a socket, whose requests are these tasks."""
+
+    def __init__(self) -> None:
+        self.requests: list[asyncio.Task[str]] = []
+        self.has_stopped = False
+
+    @override
+    async def start(self) -> None:
+        """Listen nowhere."""
+
+    @override
+    def stop_accepting(self) -> None:
+        """Nothing is accepted."""
+
+    @override
+    async def stop(self, grace_seconds: float) -> None:
+        """Wait for the requests without a time limit; a request without an answer hangs the test."""
+        async with asyncio.timeout(BOUND_SECONDS):
+            await asyncio.gather(*self.requests)
+        self.has_stopped = True
+
+
+async def test_routes_that_cannot_be_built_end_the_front_and_who_waits_is_answered() -> None:
+    begun = threading.Event()
+
     def build() -> ASGIApp:
+        begun.wait(BOUND_SECONDS)
         raise RuntimeError("the route '/x' declares no scope")
 
-    with pytest.raises(RuntimeError, match="declares no scope"):
-        await LateRoutes(build, {}).load()
+    server, routes = Server(), LateRoutes(build, {})
+    running = asyncio.create_task(Front("http", server, routes, 60.0, lambda: None).run())
+    server.requests.append(asyncio.create_task(refused(routes.awaited_by(routes))))
+    await asyncio.sleep(0)
+    begun.set()
+    with capture_logs() as logged, pytest.raises(ExceptionGroup) as failed:
+        await running
+    assert ([str(error) for error in failed.value.exceptions], [line["event"] for line in logged]) == (
+        ["the route '/x' declares no scope"], ["routes_not_built"],
+    )  # fmt: skip
+    assert (server.has_stopped, await server.requests[0]) == (True, "shutting-down")
+
+
+async def test_a_stop_does_not_wait_for_the_routes() -> None:
+    built = threading.Event()
+
+    def build() -> ASGIApp:
+        built.wait(BOUND_SECONDS)
+        return inside
+
+    front = Front("http", server := Server(), LateRoutes(build, {}), 60.0, lambda: None)
+    running = asyncio.create_task(front.run())
+    await asyncio.sleep(0)
+    front.stop()
+    async with asyncio.timeout(BOUND_SECONDS):
+        await running
+    assert (server.has_stopped, built.is_set()) == (True, False)
+    built.set()
+
+
+async def test_the_owner_of_the_process_learns_that_everything_is_imported() -> None:
+    """The command then sets the imported objects aside from the collection of garbage."""
+    loaded = asyncio.Event()
+    front = Front("http", Server(), routes := LateRoutes(lambda: inside, {}), 60.0, loaded.set)
+    running = asyncio.create_task(front.run())
+    async with asyncio.timeout(BOUND_SECONDS):
+        await loaded.wait()
+    front.stop()
+    await running
+    assert routes.there.is_set()
+
+
+async def test_no_need_is_known_before_the_routes_are_declared() -> None:
+    """A key for reading would otherwise do for a list that needs an administrator's."""
+    scope = {"type": "http", "method": "GET", "path": "/keys", "query_string": b"", "headers": []}
+    with pytest.raises(RuntimeError, match="not been declared"):
+        RouteNeeds().of(scope)
+
+
+async def refused(app: ASGIApp) -> str:
+    """Return the problem that a request for a route gets."""
+    with pytest.raises(Problem) as problem:
+        await ask(app, "GET", "/topics")
+    return problem.value.slug

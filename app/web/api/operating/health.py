@@ -11,8 +11,8 @@ from starlette.responses import JSONResponse
 
 from app.verdict.verdict import Word
 from app.web.api.dependency import In
+from app.web.api.operating.ready_answer import ready_answer
 from app.web.api.route.json_route import JsonRoute
-from app.web.readiness import ready_answer
 from app.web.scopes import needs, open_to_all
 
 __all__ = ["router"]
@@ -46,7 +46,7 @@ class Ready(BaseModel):
         }
     )
 
-    status: Literal["ok", "degraded", "unavailable", "stopping"]
+    status: Literal["ok", "degraded", "unavailable", "starting", "stopping"]
     database: Literal["ok", "slow", "full", "failing", "unreachable"] = Field(
         description="slow: its server accepts connections, but did not answer a simple query within two seconds. "
         "full: its server takes no more connections. failing: its server answers and cannot store anything, "
@@ -70,7 +70,8 @@ async def healthz() -> Alive:
     responses={
         503: {
             "model": Ready,
-            "description": "The database cannot be reached, is full, is too slow, or cannot write; or the hub stops.",
+            "description": "The database cannot be reached, is full, is too slow, or cannot write; or the hub starts "
+            "or stops.",
         }
     },
 )
@@ -78,11 +79,11 @@ async def healthz() -> Alive:
 async def readyz(context: In) -> JSONResponse:
     """Ready means that publishing works: the hub tests a write to the database, at most once in five seconds.
 
-    A broker that is down leaves the hub ready, and is named. Before it stops, the hub is not ready for
-    HOOKWIRE_STOP_DELAY_SECONDS, and still takes requests.
+    A broker that is down leaves the hub ready, and is named. While it starts, the hub takes events before it is ready:
+    other requests would wait until the API is loaded. Before it stops, it is not ready for HOOKWIRE_STOP_DELAY_SECONDS,
+    and still takes requests.
     """
-    stops = context.withdrawn.is_set()
-    return await ready_answer(context.readiness, context.verdict, context.relay_states(), stops=stops)
+    return await ready_answer(context)
 
 
 @router.get(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from prometheus_client import CollectorRegistry
 from starlette.requests import Request
@@ -71,7 +72,8 @@ class ServicesContext:
 class Context:
     """The dependencies of all routes; one object per process. ``relay_states`` returns state and last error of each
     sink that this process relays. ``leaving`` is set as soon as the process stops: who waits is answered then.
-    ``withdrawn`` is set before, when the process begins to take leave of its balancer.
+    ``withdrawn`` is set before, when the process begins to take leave of its balancer. Each of ``awaited`` is set when
+    the routes of a listener are there.
     """
 
     settings: Settings
@@ -97,6 +99,14 @@ class Context:
     relay_states: Callable[[], dict[str, tuple[str, str]]]
     leaving: asyncio.Event = field(default_factory=asyncio.Event)
     withdrawn: asyncio.Event = field(default_factory=asyncio.Event)
+    awaited: list[asyncio.Event] = field(default_factory=list)
+
+    @property
+    def stage(self) -> Literal["starting", "stopping"] | None:
+        """What a balancer waits for, or is told; None while the process serves all requests."""
+        if self.withdrawn.is_set():
+            return "stopping"
+        return None if all(routes.is_set() for routes in self.awaited) else "starting"
 
 
 def context_of(request: Request) -> Context:

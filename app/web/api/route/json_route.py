@@ -1,4 +1,4 @@
-"""JsonRoute: a route whose JSON answer ends with a line feed, so that a prompt begins on a line of its own (FT-17).
+"""JsonRoute: a route whose JSON answer ends with a line feed, so that a prompt begins on a line of its own.
 
 Content of users leaves as it came.
 """
@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import override
 
-from app.web.api.route.user_content import UserContent
+from app.web.api.route.user_content import ended
 
 __all__ = ["JsonRoute"]
 
@@ -27,14 +27,6 @@ class JsonRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def handle_and_end(request: Request) -> Response:
-            return _ended(await handle(request))
+            return ended(await handle(request))
 
         return handle_and_end
-
-
-def _ended(response: Response) -> Response:
-    body = getattr(response, "body", b"")  # a streamed answer has no body yet
-    if body and not isinstance(response, UserContent) and response.headers.get("content-type") == "application/json":
-        response.body = bytes(body) + b"\n"
-        response.headers["content-length"] = str(len(response.body))
-    return response
