@@ -10,9 +10,9 @@ The kernel holds the lock for as long as the process exists, also while it is st
 forked. No process id is read: in a container the new process has the number of the old one. The pages of the file
 outlive a SIGKILL. They do not outlive the machine, so a record of another boot proves nothing.
 
-The lock proves a death on one kernel only. So a record is used only if it was written under this boot, which two hosts
-never share, and is no copy of a file. On a network's file system no record is made: its server may free a lock while
-the holder lives.
+The lock proves a death on one kernel and for one file. So a record is used only if it was written under this boot: two
+hosts never share one. It must be no copy of a file, and of this database. A record is made only on a file system whose
+lock is the kernel's own. A server on a network, or a program, may free a lock while the holder lives.
 """
 
 from __future__ import annotations
@@ -32,21 +32,25 @@ __all__ = ["ClaimRecord", "DeadClaims", "dead_claims"]
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _MOUNTS: Final = Path("/proc/self/mountinfo")
+_DESCRIPTORS: Final = Path("/proc/self/fdinfo")
 _SUFFIX: Final = ".claims"
 _HEAD: Final = struct.Struct("<8s36s4xQQ64s")
 """Magic, the boot's id, the file's device and number, the name of the installation."""
 _MAGIC: Final = b"hwclaim1"
-_FENCE: Final = struct.Struct("<q")
+_FENCE: Final = struct.Struct("q")
+"""In the machine's own form, which is stored at once. Half of a number could be the fence of a living claim."""
 FENCES_MAX: Final = 65_536
 """Fences are given to whole claims and commits. So this is the work of a lease at some 3,000 commits a second; of more,
 the oldest wait for the end of their lease."""
 _SIZE: Final = _HEAD.size + FENCES_MAX * _FENCE.size
-_NETWORK: Final = ("nfs", "cifs", "smb", "9p", "ceph", "fuse", "gluster", "lustre", "afs", "ocfs2", "gfs2")
+_LOCAL: Final = frozenset({"ext2", "ext3", "ext4", "overlay", "ramfs", "tmpfs", "xfs", "zfs"})
+"""File systems with locks of the kernel alone, where a write into reserved space succeeds. btrfs, f2fs and bcachefs
+copy a page when it is written. If the disk is full, such a write into a mapped page ends the process (SIGBUS)."""
 _FOREIGN_SECONDS: Final = 86_400.0
 
 
 class ClaimRecord:
-    """The record of this process."""
+    """The record of this process. It stays locked until the process ends, whatever becomes of this object."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
@@ -57,23 +61,27 @@ class ClaimRecord:
     @classmethod
     def create(cls, folder: Path, installation: str) -> Self | None:
         """Return a new record, locked; None where a lock proves nothing. Raise OSError."""
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if (boot := _boot_id()) is None or _is_of_a_network(folder):
+        if (boot := _boot_id()) is None:
             return None
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         path = folder / f"{uuid4().hex}{_SUFFIX}"
         draft = path.with_suffix(".new")
         descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        record = None
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.truncate(descriptor, _SIZE)
-            os.pwrite(descriptor, _head(descriptor, boot, installation), 0)
-            # Only a complete record has the name, so whoever finds one that is not locked knows that its process ended.
-            os.rename(draft, path)
-            return cls(path, descriptor)
-        except OSError:
-            os.close(descriptor)
-            draft.unlink(missing_ok=True)
-            raise
+            if _is_local(descriptor):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.posix_fallocate(descriptor, 0, _SIZE)  # a full disk is found here
+                os.pwrite(descriptor, _head(descriptor, boot, installation), 0)
+                # Only a complete record has the name, so one that is not locked is of a process that has ended.
+                os.rename(draft, path)
+                record = cls(path, descriptor)
+        finally:
+            if record is None:
+                draft.unlink(missing_ok=True)
+                os.close(descriptor)
+        return record
 
     def note(self, fences: Iterable[int]) -> None:
         """Note claims, before anything is sent or answered because of them."""
@@ -81,7 +89,7 @@ class ClaimRecord:
             _FENCE.pack_into(self._map, _HEAD.size + self._place * _FENCE.size, fence)
             self._place = (self._place + 1) % FENCES_MAX
 
-    def close(self) -> None:
+    def remove(self) -> None:
         """Remove the record. What is left of its claims waits for the end of the lease."""
         self._path.unlink(missing_ok=True)
         self._map.close()
@@ -93,7 +101,7 @@ class DeadClaims:
 
     def __init__(self, path: Path, content: bytes) -> None:
         self._path = path
-        noted = (found[0] for found in _FENCE.iter_unpack(content[_HEAD.size :]))
+        noted = (found[0] for found in _FENCE.iter_unpack(content))
         self.fences = [fence for fence in noted if fence]
 
     def remove(self) -> None:
@@ -110,9 +118,8 @@ def dead_claims(folder: Path, installation: str) -> Iterator[DeadClaims]:
         with _locked(path) as descriptor:
             if descriptor is None:
                 continue
-            content = os.pread(descriptor, _SIZE, 0)
-            if len(content) == _SIZE and content[: _HEAD.size] == _head(descriptor, boot, installation):
-                yield DeadClaims(path, content)
+            if os.pread(descriptor, _HEAD.size, 0) == _head(descriptor, boot, installation):
+                yield DeadClaims(path, os.pread(descriptor, _SIZE - _HEAD.size, _HEAD.size))
             elif time.time() - os.fstat(descriptor).st_mtime > _FOREIGN_SECONDS:
                 path.unlink(missing_ok=True)
 
@@ -152,14 +159,15 @@ def _boot_id() -> bytes | None:
         return None
 
 
-def _is_of_a_network(folder: Path) -> bool:
-    """Return whether a server on a network keeps the folder, or whether that is not known."""
-    device = os.stat(folder).st_dev
-    number = f"{os.major(device)}:{os.minor(device)}"
+def _is_local(descriptor: int) -> bool:
+    """Return whether the kernel alone keeps the file and its locks.
+
+    The mount is found by the open file: a path may be covered, and a file of a subvolume has a device of its own.
+    """
     try:
-        mounts = [line.split() for line in _MOUNTS.read_text().splitlines()]
+        about = (_DESCRIPTORS / str(descriptor)).read_text()
+        mounts = [line.split() for line in _MOUNTS.read_text(errors="replace").splitlines()]
     except OSError:
-        return True
-    kinds = {words[words.index("-") + 1] for words in mounts if words[2] == number}
-    # Subvolumes of btrfs are not named by their device. No network has such a folder.
-    return any(kind.startswith(_NETWORK) for kind in kinds)
+        return False
+    number = next((line.split()[1] for line in about.splitlines() if line.startswith("mnt_id:")), None)
+    return any(words[0] == number and words[words.index("-") + 1] in _LOCAL for words in mounts)

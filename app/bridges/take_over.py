@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -14,7 +16,7 @@ from db.errors import DatabaseError
 from db.pool import Database
 from runtime.periodic import Periodic
 
-__all__ = ["TakeOver"]
+__all__ = ["TakeOver", "installation_of"]
 
 _log = structlog.get_logger(__name__)
 _LOOK_SECONDS: Final = 1.0
@@ -30,12 +32,12 @@ class TakeOver(Periodic):
     failure = "take_over_waits"
 
     def __init__(
-        self, database: Database, folder: Path, installation: str, mark_due: Callable[[Sequence[int]], None]
+        self, database: Database, folder: Path, incarnation: str, mark_due: Callable[[Sequence[int]], None]
     ) -> None:
         super().__init__(_LOOK_SECONDS)
         self._database = database
         self._folder = folder
-        self._installation = installation
+        self._installation = installation_of(incarnation, database.options.url)
         self._mark_due = mark_due
         self._record = self._created()
 
@@ -46,19 +48,20 @@ class TakeOver(Periodic):
 
     @override
     async def run(self) -> None:
-        """Look until stopped, and remove the own record: the worker has released its claims."""
-        try:
-            await super().run()
-        finally:
-            if self._record is not None:
-                self._record.close()
-                self._record = None
+        """Look until stopped, and remove the own record: the worker was stopped before, and has no claims. After a hard
+        stop the record stays, for whoever finds that this process has ended.
+        """
+        await super().run()
+        if self._record is not None:
+            self._record.remove()
+            self._record = None
 
     @override
     async def once(self) -> None:
         """Take over what is left of each dead process."""
-        for dead in dead_claims(self._folder, self._installation):
-            await self._take(dead)
+        with closing(dead_claims(self._folder, self._installation)) as found:
+            for dead in found:
+                await self._take(dead)
 
     async def _take(self, dead: DeadClaims) -> None:
         rows = await self._database.fetch("delivery.take_over", dead.fences) if dead.fences else ()
@@ -75,8 +78,13 @@ class TakeOver(Periodic):
             _log.warning("no_claim_record", folder=str(self._folder), error=str(error))
             return None
         if record is None:
-            _log.info("no_claim_record", folder=str(self._folder), reason="a network's file system proves no death")
+            _log.info("no_claim_record", folder=str(self._folder), reason="a lock on this file system proves no death")
         return record
+
+
+def installation_of(incarnation: str, url: str) -> str:
+    """Return the name of a database in records. A copy of a database has its incarnation, and is at another URL."""
+    return f"{incarnation} {sha256(url.encode()).hexdigest()[:32]}"
 
 
 def _distinct(subscriptions: Iterable[int]) -> list[int]:

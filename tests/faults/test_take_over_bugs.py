@@ -33,7 +33,7 @@ def test_a_process_that_lives_keeps_its_claims(seeded: bool, tmp_path: Path, mon
     try:
         assert [dead.fences for dead in dead_claims(tmp_path, "aaaaaaaa")] == ([[3]] if seeded else [])
     finally:
-        record.close()
+        record.remove()
 
 
 @SEEDED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -46,9 +47,9 @@ def found(folder: Path, installation: str = "aaaaaaaa") -> list[list[int]]:
     return [dead.fences for dead in dead_claims(folder, installation)]
 
 
-def leave_behind(folder: Path, *fences: int) -> Path:
+def leave_behind(folder: Path, *fences: int, installation: str = "aaaaaaaa") -> Path:
     """Leave the record of a process that has ended without a word."""
-    record = ClaimRecord.create(folder, "aaaaaaaa")
+    record = ClaimRecord.create(folder, installation)
     assert record is not None
     record.note(fences)
     record._map.close()
@@ -86,7 +87,7 @@ def test_the_own_record_is_not_of_a_dead_process(tmp_path: Path) -> None:
     try:
         assert found(tmp_path) == []
     finally:
-        record.close()
+        record.remove()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -116,12 +117,45 @@ def test_a_record_that_nobody_can_use_is_removed_after_a_day(tmp_path: Path) -> 
     assert (found(tmp_path, "bbbbbbbb"), path.exists()) == ([], False)
 
 
-def test_no_record_is_made_on_a_file_system_of_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    device = os.stat(tmp_path).st_dev
-    mounts = tmp_path / "mountinfo"
-    mounts.write_text(f"1 1 {os.major(device)}:{os.minor(device)} / / rw - nfs4 server:/a rw\n")
+@pytest.mark.parametrize("kind", ["nfs4", "fuse.sshfs", "virtiofs", "beegfs", "btrfs"])
+def test_no_record_is_made_where_a_lock_or_a_write_is_not_the_kernels_own(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TO-02: a server or a program may free the lock of a living holder."""
+    monkeypatch.setattr(claim_record, "_MOUNTS", mounted(tmp_path, kind))
+    assert (ClaimRecord.create(tmp_path / "claims", "aaaaaaaa"), *(tmp_path / "claims").iterdir()) == (None,)
+
+
+def test_a_mount_point_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = mounted(tmp_path, "ext4")
+    mounts.write_bytes(b"1 1 0:1 / /\xff rw - proc proc rw\n" + mounts.read_bytes())
     monkeypatch.setattr(claim_record, "_MOUNTS", mounts)
-    assert ClaimRecord.create(tmp_path, "aaaaaaaa") is None
+    record = ClaimRecord.create(tmp_path / "claims", "aaaaaaaa")
+    assert record is not None
+    record.remove()
+
+
+def mounted(folder: Path, kind: str) -> Path:
+    """Return a table of mounts in which the folder is on such a file system."""
+    mounts = folder / "mountinfo"
+    with mounts.open("w") as file:
+        about = Path(f"/proc/self/fdinfo/{file.fileno()}").read_text()
+        [number] = [line.split()[1] for line in about.splitlines() if line.startswith("mnt_id:")]
+        device = os.stat(folder).st_dev
+        file.write(f"{number} 1 {os.major(device)}:{os.minor(device)} / / rw - {kind} server:/a rw\n")
+    return mounts
+
+
+def test_a_full_disk_is_found_before_a_record_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F14: a write into a page that has no place on the disk would end the process."""
+
+    def full(*_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+        ClaimRecord.create(tmp_path, "aaaaaaaa")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_of_too_many_fences_the_latest_are_kept(tmp_path: Path) -> None:

@@ -2,18 +2,61 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
-from app.bridges.take_over import TakeOver
+import pytest
+from typing_extensions import override
+
+from app.bridges.take_over import TakeOver, installation_of
 from app.chaos.child import Child
 from app.chaos.client import ChaosClient
+from db.pool import Database, PoolOptions, Row
 from tests.app.bridges.test_claim_record import leave_behind
 from tests.app.conftest import opened
 from tests.hostile.server import hostile_server
 from tests.webhooks.harness import delivery_harness
 from tests.webhooks.test_worker_claims import Held, arrived
+
+
+class Asked(Database):
+    """A database of this URL that notes which fences it is asked for."""
+
+    def __init__(self, url: str) -> None:
+        self.options = PoolOptions(url)
+        self.fences: list[object] = []
+
+    @override
+    async def fetch(self, statement: str, *arguments: Any) -> list[Row]:
+        """Note them, and hold none."""
+        self.fences += arguments
+        return []
+
+
+async def test_a_copy_of_the_database_takes_nothing_over(tmp_path: Path) -> None:
+    """TO-02: both count fences from the same number, and the copy would take its own living claims."""
+    original, copy = Asked("postgresql://h@127.0.0.1/hookwire"), Asked("postgresql://h@127.0.0.1/staging")
+    leave_behind(tmp_path, 7, installation=installation_of("aaaaaaaa", original.options.url))
+    for database in (copy, original):
+        await TakeOver(database, tmp_path, "aaaaaaaa", lambda _: None).once()
+    assert (copy.fences, original.fences) == ([], [[7]])
+
+
+@pytest.mark.parametrize("is_hard", [True, False], ids=["hard", "soft"])
+async def test_the_record_outlives_a_hard_stop_and_no_soft_one(is_hard: bool, tmp_path: Path) -> None:
+    """After a soft stop no claims are left. After a hard one they are, and the process has yet to end."""
+    take_over = TakeOver(Asked("postgresql://h@127.0.0.1/hookwire"), tmp_path, "aaaaaaaa", lambda _: None)
+    running = asyncio.create_task(take_over.run())
+    await asyncio.sleep(0)
+    if is_hard:
+        running.cancel()
+    else:
+        take_over.stop()
+    await asyncio.wait({running})
+    assert len(list(tmp_path.iterdir())) == is_hard
 
 
 async def test_unordered_claims_are_due_with_a_new_fence_and_a_lane_keeps_its_lease(
@@ -28,7 +71,7 @@ async def test_unordered_claims_are_due_with_a_new_fence_and_a_lane_keeps_its_le
         async with harness.working(die=True):
             await arrived(server, 2)
         fences = [row["fence"] for row in await harness.sql.fetch("SELECT fence FROM hookwire.deliveries")]
-        leave_behind(tmp_path, *fences)
+        leave_behind(tmp_path, *fences, installation=installation_of("aaaaaaaa", harness.database.options.url))
 
         await TakeOver(harness.database, tmp_path, "aaaaaaaa", due.extend).once()
 
