@@ -73,6 +73,8 @@ def main() -> None:
     # Imported objects stay. Searching them for cycles after every 700 objects would take a seventh of a start.
     # ``app.cli.entry`` sets the thresholds for a command that serves.
     gc.set_threshold(200_000)
+    # httpx imports its own command, where it can: with rich, pygments and click that is a fifth of a start.
+    sys.modules["httpx._main"] = None  # type: ignore[assignment]  # it has other code for this case
     try:
         _run()
     except BrokenPipeError:

@@ -17,7 +17,7 @@ from app.cli.commands import serve as serve_command
 from app.cli.main import application
 from app.settings.settings import Settings
 
-_HEAVY = ("app.settings.settings", "structlog", "fastapi", "asyncpg", "aiokafka", "aio_pika", "app.web")
+_HEAVY = ("app.settings.settings", "structlog", "fastapi", "asyncpg", "aiokafka", "aio_pika", "app.web", "pygments")
 _SCRIPT = """
 import json, sys
 from app.cli.main import main
