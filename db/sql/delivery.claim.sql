@@ -143,13 +143,14 @@ WHERE ctid = ANY (ARRAY(
 -- name: take_over
 -- Make due what a dead worker holds under the fences $1, except in ordered lanes. A receiver may still work on the head
 -- of a lane. A repeat beside that work would be followed by the next event. Each delivery gets a new fence, so a
--- settlement of before changes nothing. It stays held: nothing else tells that it may have been sent.
+-- settlement of before changes nothing. It stays held: nothing else tells that it may have been sent. Only a first attempt
+-- is due at once. If a delivery kills each worker, the second death costs a lease, as without take-over.
 WITH fence AS MATERIALIZED (
     SELECT nextval('hookwire.delivery_fence') AS value
 ), held AS MATERIALIZED (
     SELECT d.ctid AS place, d.fence FROM hookwire.deliveries d
     WHERE d.attempts > 0 AND d.fence IS NOT NULL AND d.parked_at IS NULL
-      AND d.fence = ANY ($1::bigint[]) AND d.lane IS NULL
+      AND d.fence = ANY ($1::bigint[]) AND d.lane IS NULL AND d.attempts - d.free_attempts <= 1
     ORDER BY d.event_id, d.subscription_id
     FOR UPDATE OF d SKIP LOCKED
 )

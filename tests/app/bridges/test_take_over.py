@@ -83,6 +83,29 @@ async def test_unordered_claims_are_due_with_a_new_fence_and_a_lane_keeps_its_le
     assert [tuple(row) for row in rows] == [(free, True, False, 1), (lane, False, True, 1)]
 
 
+async def test_a_delivery_that_was_tried_before_keeps_its_lease(database_url: str, tmp_path: Path) -> None:
+    """TO-02: one that kills its worker would else kill each next one at once, and use up the attempts of all beside it.
+    The attempts before a dead letter was sent again do not count.
+    """
+    due: list[int] = []
+    async with delivery_harness(database_url) as harness:
+        first, second, again = [await harness.subscribe("http://127.0.0.1:9/") for _ in range(3)]
+        await harness.deliver(b"{}")
+        for subscription, attempts, free in ((second, 1, 0), (again, 9, 9)):
+            await harness.sql.execute(
+                "UPDATE hookwire.deliveries SET attempts = $2, free_attempts = $3 WHERE subscription_id = $1",
+                subscription, attempts, free,
+            )  # fmt: skip
+        claim = ([first, second, again], [1, 1, 1], 600.0, 0.0)
+        fences = {row["fence"] for row in await harness.database.fetch("delivery.claim", *claim)}
+        leave_behind(tmp_path, *fences, installation=installation_of("aaaaaaaa", harness.database.options.url))
+
+        await TakeOver(harness.database, tmp_path, "aaaaaaaa", due.extend).once()
+
+        kept = await harness.sql.fetch("SELECT subscription_id, attempts FROM hookwire.deliveries WHERE due_at > now()")
+    assert (sorted(due), [tuple(row) for row in kept]) == ([first, again], [(second, 2)])
+
+
 async def test_a_restarted_hub_sends_at_once_what_the_killed_one_held(database_url: str, tmp_path: Path) -> None:
     """TO-02: the lease is made longer than this test, so only the record of the killed process frees the claim."""
     child = Child("hub", tmp_path, {"DATABASE_URL": database_url, "DATA_DIR": str(tmp_path)})
