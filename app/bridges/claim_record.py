@@ -7,8 +7,8 @@
     another process: of this boot, of this installation, the very file? lock it --------+--> the fences of a dead one
 
 The kernel holds the lock for as long as the process exists, also while it is stopped, and for a child that it has
-forked. No process id is read: in a container the new process has the number of the old one. The pages of the file
-outlive a SIGKILL. They do not outlive the machine, so a record of another boot proves nothing.
+forked. No process id is read: in a container the new process has the number of the old one. What was written outlives
+a SIGKILL. It need not outlive the machine, so a record of another boot proves nothing.
 
 The lock proves a death on one kernel and for one file. So a record is used only if it was written under this boot: two
 hosts never share one. It must be no copy of a file, and of this database. A record is made only on a file system whose
@@ -18,7 +18,6 @@ lock is the kernel's own. A server on a network, or a program, may free a lock w
 from __future__ import annotations
 
 import fcntl
-import mmap
 import os
 import struct
 import time
@@ -38,14 +37,12 @@ _HEAD: Final = struct.Struct("<8s36s4xQQ64s")
 """Magic, the boot's id, the file's device and number, the name of the installation."""
 _MAGIC: Final = b"hwclaim1"
 _FENCE: Final = struct.Struct("q")
-"""In the machine's own form, which is stored at once. Half of a number could be the fence of a living claim."""
 FENCES_MAX: Final = 65_536
 """Fences are given to whole claims and commits. So this is the work of a lease at some 3,000 commits a second; of more,
 the oldest wait for the end of their lease."""
-_SIZE: Final = _HEAD.size + FENCES_MAX * _FENCE.size
-_LOCAL: Final = frozenset({"ext2", "ext3", "ext4", "overlay", "ramfs", "tmpfs", "xfs", "zfs"})
-"""File systems with locks of the kernel alone, where a write into reserved space succeeds. btrfs, f2fs and bcachefs
-copy a page when it is written. If the disk is full, such a write into a mapped page ends the process (SIGBUS)."""
+_LOCAL: Final = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs"})
+"""File systems with locks of the kernel alone, on which no two files have the same device and number. On bcachefs a
+file and its snapshot have."""
 _FOREIGN_SECONDS: Final = 86_400.0
 
 
@@ -55,7 +52,6 @@ class ClaimRecord:
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
         self._descriptor = descriptor
-        self._map = mmap.mmap(descriptor, _SIZE)
         self._place = 0
 
     @classmethod
@@ -72,7 +68,6 @@ class ClaimRecord:
         try:
             if _is_local(descriptor):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.posix_fallocate(descriptor, 0, _SIZE)  # a full disk is found here
                 os.pwrite(descriptor, _head(descriptor, boot, installation), 0)
                 # Only a complete record has the name, so one that is not locked is of a process that has ended.
                 os.rename(draft, path)
@@ -84,15 +79,16 @@ class ClaimRecord:
         return record
 
     def note(self, fences: Iterable[int]) -> None:
-        """Note claims, before anything is sent or answered because of them."""
+        """Note claims, before anything is sent or answered because of them. Raise OSError."""
         for fence in fences:
-            _FENCE.pack_into(self._map, _HEAD.size + self._place * _FENCE.size, fence)
+            os.pwrite(self._descriptor, _FENCE.pack(fence), _HEAD.size + self._place * _FENCE.size)
             self._place = (self._place + 1) % FENCES_MAX
 
     def remove(self) -> None:
-        """Remove the record. What is left of its claims waits for the end of the lease."""
+        """Remove the record. What is left of its claims waits for the end of the lease. Raise OSError: the record is
+        still there, and locked.
+        """
         self._path.unlink(missing_ok=True)
-        self._map.close()
         os.close(self._descriptor)
 
 
@@ -119,7 +115,7 @@ def dead_claims(folder: Path, installation: str) -> Iterator[DeadClaims]:
             if descriptor is None:
                 continue
             if os.pread(descriptor, _HEAD.size, 0) == _head(descriptor, boot, installation):
-                yield DeadClaims(path, os.pread(descriptor, _SIZE - _HEAD.size, _HEAD.size))
+                yield DeadClaims(path, os.pread(descriptor, FENCES_MAX * _FENCE.size, _HEAD.size))
             elif time.time() - os.fstat(descriptor).st_mtime > _FOREIGN_SECONDS:
                 path.unlink(missing_ok=True)
 

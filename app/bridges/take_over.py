@@ -42,9 +42,14 @@ class TakeOver(Periodic):
         self._record = self._created()
 
     def note(self, fences: Collection[int]) -> None:
-        """Note claims of this process."""
-        if self._record is not None:
+        """Note claims of this process. If the disk refuses them, the process goes on without a record."""
+        if self._record is None:
+            return
+        try:
             self._record.note(fences)
+        except OSError as error:
+            self._tell_no_record(error)
+            self._remove_record()
 
     @override
     async def run(self) -> None:
@@ -52,9 +57,7 @@ class TakeOver(Periodic):
         stop the record stays, for whoever finds that this process has ended.
         """
         await super().run()
-        if self._record is not None:
-            self._record.remove()
-            self._record = None
+        self._remove_record()
 
     @override
     async def once(self) -> None:
@@ -70,16 +73,27 @@ class TakeOver(Periodic):
             _log.info("claims_taken_over", deliveries=len(rows))
             self._mark_due(_distinct(row["subscription_id"] for row in rows))
 
+    def _remove_record(self) -> None:
+        record, self._record = self._record, None
+        try:
+            if record is not None:
+                record.remove()
+        except OSError as error:
+            _log.warning("claim_record_not_removed", folder=str(self._folder), error=str(error))
+
     def _created(self) -> ClaimRecord | None:
         """Return the record of this process; without one, its claims wait for their lease after a crash."""
         try:
             record = ClaimRecord.create(self._folder, self._installation)
         except OSError as error:
-            _log.warning("no_claim_record", folder=str(self._folder), error=str(error))
+            self._tell_no_record(error)
             return None
         if record is None:
             _log.info("no_claim_record", folder=str(self._folder), reason="a lock on this file system proves no death")
         return record
+
+    def _tell_no_record(self, error: OSError) -> None:
+        _log.warning("no_claim_record", folder=str(self._folder), error=str(error))
 
 
 def installation_of(incarnation: str, url: str) -> str:

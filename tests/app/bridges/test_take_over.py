@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from typing_extensions import override
 
 from app.bridges.take_over import TakeOver, installation_of
@@ -57,6 +59,35 @@ async def test_the_record_outlives_a_hard_stop_and_no_soft_one(is_hard: bool, tm
         take_over.stop()
     await asyncio.wait({running})
     assert len(list(tmp_path.iterdir())) == is_hard
+
+
+def test_a_full_disk_costs_the_record_and_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F14: publishing and attempts go on; the database may have a disk of its own."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    take_over = TakeOver(Asked("postgresql://h@127.0.0.1/hookwire"), tmp_path, "aaaaaaaa", lambda _: None)
+    monkeypatch.setattr(os, "pwrite", full)
+    with capture_logs() as logged:
+        for fence in (3, 5):
+            take_over.note([fence])
+    assert [(line["event"], line["error"]) for line in logged] == [
+        ("no_claim_record", "[Errno 28] No space left on device")
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_record_that_cannot_be_removed_does_not_fail_a_soft_stop(tmp_path: Path) -> None:
+    """F14: a disk that is read-only after an error refuses it. Here a folder has the name of the file."""
+    take_over = TakeOver(Asked("postgresql://h@127.0.0.1/hookwire"), tmp_path, "aaaaaaaa", lambda _: None)
+    [path] = tmp_path.iterdir()
+    path.unlink()
+    path.mkdir()
+    take_over.stop()
+    with capture_logs() as logged:
+        await take_over.run()
+    assert [line["event"] for line in logged] == ["claim_record_not_removed"]
 
 
 async def test_unordered_claims_are_due_with_a_new_fence_and_a_lane_keeps_its_lease(
