@@ -21,8 +21,8 @@ import fcntl
 import os
 import struct
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
 from uuid import uuid4
@@ -43,7 +43,9 @@ the oldest wait for the end of their lease."""
 _LOCAL: Final = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs"})
 """File systems with locks of the kernel alone, on which no two files have the same device and number. On bcachefs a
 file and its snapshot have."""
-_FOREIGN_SECONDS: Final = 86_400.0
+_DRAFT: Final = ".new"
+_USEFUL_SECONDS: Final = 3600.0
+"""Longer than any lease: what an older record names is due by itself, or has been settled."""
 
 
 class ClaimRecord:
@@ -62,7 +64,7 @@ class ClaimRecord:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
         path = folder / f"{uuid4().hex}{_SUFFIX}"
-        draft = path.with_suffix(".new")
+        draft = path.with_suffix(_DRAFT)
         descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         record = None
         try:
@@ -97,7 +99,8 @@ class DeadClaims:
 
     def __init__(self, path: Path, content: bytes) -> None:
         self._path = path
-        noted = (found[0] for found in _FENCE.iter_unpack(content))
+        whole = len(content) - len(content) % _FENCE.size  # a file that was cut does not end a start
+        noted = (found[0] for found in _FENCE.iter_unpack(content[:whole]))
         self.fences = [fence for fence in noted if fence]
 
     def remove(self) -> None:
@@ -105,7 +108,7 @@ class DeadClaims:
         self._path.unlink(missing_ok=True)
 
 
-def dead_claims(folder: Path, installation: str) -> Iterator[DeadClaims]:
+def dead_claims(folder: Path, installation: str) -> Generator[DeadClaims]:
     """Yield each record whose process has ended, locked while it is examined. Remove what nobody can ever use."""
     boot = _boot_id()
     if boot is None or not folder.is_dir():
@@ -114,10 +117,18 @@ def dead_claims(folder: Path, installation: str) -> Iterator[DeadClaims]:
         with _locked(path) as descriptor:
             if descriptor is None:
                 continue
-            if os.pread(descriptor, _HEAD.size, 0) == _head(descriptor, boot, installation):
-                yield DeadClaims(path, os.pread(descriptor, FENCES_MAX * _FENCE.size, _HEAD.size))
-            elif time.time() - os.fstat(descriptor).st_mtime > _FOREIGN_SECONDS:
+            if _is_old(os.fstat(descriptor)):
                 path.unlink(missing_ok=True)
+            elif os.pread(descriptor, _HEAD.size, 0) == _head(descriptor, boot, installation):
+                yield DeadClaims(path, os.pread(descriptor, FENCES_MAX * _FENCE.size, _HEAD.size))
+    for draft in folder.glob(f"*{_DRAFT}"):
+        with suppress(FileNotFoundError):  # its process has just given it its name
+            if _is_old(draft.stat()):
+                draft.unlink()
+
+
+def _is_old(status: os.stat_result) -> bool:
+    return time.time() - status.st_mtime > _USEFUL_SECONDS
 
 
 @contextmanager

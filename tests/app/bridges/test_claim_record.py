@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -109,10 +110,29 @@ def test_a_record_of_another_installation_is_left_alone(tmp_path: Path) -> None:
     assert (found(tmp_path, "bbbbbbbb"), found(tmp_path)) == ([], [[7]])
 
 
-def test_a_record_that_nobody_can_use_is_removed_after_a_day(tmp_path: Path) -> None:
+@pytest.mark.parametrize("installation", ["aaaaaaaa", "bbbbbbbb"], ids=["own", "other"])
+def test_a_record_older_than_every_lease_is_removed_and_not_used(installation: str, tmp_path: Path) -> None:
+    """TO-02: after a restore its fences may be those of claims that somebody holds."""
+    path = leave_behind(tmp_path, 7, installation=installation)
+    os.utime(path, (time.time(), time.time() - 3601))
+    assert (found(tmp_path), path.exists()) == ([], False)
+
+
+def test_the_draft_of_a_process_that_was_killed_is_removed_and_a_new_one_is_not(tmp_path: Path) -> None:
+    old, new = tmp_path / "a.new", tmp_path / "b.new"
+    old.touch()
+    new.touch()
+    os.utime(old, (time.time(), time.time() - 3601))
+    assert (found(tmp_path), list(tmp_path.iterdir())) == ([], [new])
+
+
+@pytest.mark.parametrize("rest", [b"", b"\7"], ids=["whole", "part of a fence"])
+def test_of_a_file_that_was_cut_the_whole_fences_count(rest: bytes, tmp_path: Path) -> None:
+    """F14: an exception here would end each start."""
     path = leave_behind(tmp_path, 7)
-    os.utime(path, (1, 1))
-    assert (found(tmp_path, "bbbbbbbb"), path.exists()) == ([], False)
+    with path.open("ab") as file:
+        file.write(rest)
+    assert found(tmp_path) == [[7]]
 
 
 @pytest.mark.parametrize("kind", ["nfs4", "fuse.sshfs", "virtiofs", "beegfs", "bcachefs"])
