@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -431,7 +431,8 @@ class _Builder:
     @cached_property
     def _take_over(self) -> TakeOver:
         folder, notify = self._settings.data_dir / "claims", self._notifications.deliveries_due.notify
-        return TakeOver(self._database, folder, self._storage.incarnation, notify)
+        take_over = TakeOver(self._database, folder, self._storage.incarnation, notify)
+        return self._stack.enter_context(closing(take_over))
 
     def _make_relaying(self) -> Relaying:
         notify, seconds = self._notifications.fanned_out.notify, self._settings.fan_out_seconds_max

@@ -55,6 +55,7 @@ class ClaimRecord:
         self._path = path
         self._descriptor = descriptor
         self._place = 0
+        self.is_empty = True
 
     @classmethod
     def create(cls, folder: Path, installation: str) -> Self | None:
@@ -83,6 +84,7 @@ class ClaimRecord:
     def note(self, fences: Iterable[int]) -> None:
         """Note claims, before anything is sent or answered because of them. Raise OSError."""
         for fence in fences:
+            self.is_empty = False
             os.pwrite(self._descriptor, _FENCE.pack(fence), _HEAD.size + self._place * _FENCE.size)
             self._place = (self._place + 1) % FENCES_MAX
 

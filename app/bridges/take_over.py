@@ -34,12 +34,12 @@ class TakeOver(Periodic):
     def __init__(
         self, database: Database, folder: Path, incarnation: str, mark_due: Callable[[Sequence[int]], None]
     ) -> None:
-        super().__init__(_LOOK_SECONDS)
         self._database = database
         self._folder = folder
         self._installation = installation_of(incarnation, database.options.url)
         self._mark_due = mark_due
-        self._record = self._created()
+        self._record: ClaimRecord | None = None
+        super().__init__(_LOOK_SECONDS if self._may_have_records() else None)
 
     def note(self, fences: Collection[int]) -> None:
         """Note claims of this process. If the disk refuses them, the process goes on without a record."""
@@ -58,6 +58,11 @@ class TakeOver(Periodic):
         """
         await super().run()
         self._remove_record()
+
+    def close(self) -> None:
+        """Remove a record without claims: a start that was refused leaves nothing behind."""
+        if self._record is not None and self._record.is_empty:
+            self._remove_record()
 
     @override
     async def once(self) -> None:
@@ -81,16 +86,18 @@ class TakeOver(Periodic):
         except OSError as error:
             _log.warning("claim_record_not_removed", folder=str(self._folder), error=str(error))
 
-    def _created(self) -> ClaimRecord | None:
-        """Return the record of this process; without one, its claims wait for their lease after a crash."""
+    def _may_have_records(self) -> bool:
+        """Make the record of this process; without one, its claims wait for their lease after a crash. Return False
+        where nobody makes a record: the server of a network may hang, and each look with it.
+        """
         try:
-            record = ClaimRecord.create(self._folder, self._installation)
+            self._record = ClaimRecord.create(self._folder, self._installation)
         except OSError as error:
             self._tell_no_record(error)
-            return None
-        if record is None:
+            return True
+        if self._record is None:
             _log.info("no_claim_record", folder=str(self._folder), reason="a lock on this file system proves no death")
-        return record
+        return self._record is not None
 
     def _tell_no_record(self, error: OSError) -> None:
         _log.warning("no_claim_record", folder=str(self._folder), error=str(error))

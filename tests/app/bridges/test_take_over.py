@@ -13,11 +13,14 @@ import pytest
 from structlog.testing import capture_logs
 from typing_extensions import override
 
+from app.bridges import claim_record
 from app.bridges.take_over import TakeOver, installation_of
 from app.chaos.child import Child
 from app.chaos.client import ChaosClient
+from app.settings.settings import Settings
+from app.wiring import open_hub
 from db.pool import Database, PoolOptions, Row
-from tests.app.bridges.test_claim_record import leave_behind
+from tests.app.bridges.test_claim_record import leave_behind, mounted
 from tests.app.conftest import opened
 from tests.hostile.server import hostile_server
 from tests.webhooks.harness import delivery_harness
@@ -59,6 +62,31 @@ async def test_the_record_outlives_a_hard_stop_and_no_soft_one(is_hard: bool, tm
         take_over.stop()
     await asyncio.wait({running})
     assert len(list(tmp_path.iterdir())) == is_hard
+
+
+async def test_a_file_system_of_a_network_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look at a server that hangs would stop the process, also where the database is elsewhere."""
+    database, claims = Asked("postgresql://h@127.0.0.1/hookwire"), tmp_path / "claims"
+    leave_behind(claims, 7, installation=installation_of("aaaaaaaa", database.options.url))
+    monkeypatch.setattr(claim_record, "_MOUNTS", mounted(tmp_path, "nfs4"))
+    take_over = TakeOver(database, claims, "aaaaaaaa", lambda _: None)
+    running = asyncio.create_task(take_over.run())
+    await asyncio.sleep(0)
+    take_over.stop()
+    await asyncio.wait({running})
+    assert database.fences == []
+
+
+@pytest.mark.parametrize("fences", [[], [3]], ids=["refused", "at work"])
+async def test_a_hub_that_was_built_and_not_run_leaves_a_record_only_of_claims(
+    fences: list[int], database_url: str, tmp_path: Path
+) -> None:
+    """A start that is refused again and again would otherwise fill the folder."""
+    settings = Settings(listen="127.0.0.1:0", data_dir=tmp_path, database_url=database_url, log_level="error")
+    async with open_hub(settings, ["deliver"]) as assembly:
+        [take_over] = [service for phase in assembly.phases for service in phase if isinstance(service, TakeOver)]
+        take_over.note(fences)
+    assert len(list((tmp_path / "claims").iterdir())) == len(fences)
 
 
 def test_a_full_disk_costs_the_record_and_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
