@@ -128,5 +128,8 @@ def _in_thread(build: Callable[[], ASGIApp]) -> asyncio.Future[ASGIApp]:
         except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
             built.set_exception(error)
 
-    threading.Thread(target=run, name="routes", daemon=True).start()
+    try:
+        threading.Thread(target=run, name="routes", daemon=True).start()
+    except RuntimeError as error:  # the machine has no room for another thread
+        built.set_exception(error)
     return asyncio.wrap_future(built)

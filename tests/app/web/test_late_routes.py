@@ -169,6 +169,21 @@ async def test_routes_that_cannot_be_built_end_the_front_and_who_waits_is_answer
     assert (server.has_stopped, await server.requests[0]) == (True, "shutting-down")
 
 
+async def test_a_thread_that_cannot_be_started_is_told_and_who_waits_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    routes = LateRoutes(lambda: inside, {})
+    monkeypatch.setattr(late_routes, "_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with capture_logs() as logged, pytest.raises(RuntimeError, match="new thread"):
+        await routes.load()
+    assert [line["event"] for line in logged] == ["routes_not_built"]
+    assert await refused(routes.awaited_by(routes)) == "shutting-down"
+
+
 async def test_a_stop_does_not_wait_for_the_routes() -> None:
     built = threading.Event()
 
