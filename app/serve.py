@@ -62,13 +62,13 @@ async def _imported(
     settings: Settings, roles: Sequence[str], on_loaded: Callable[[], None]
 ) -> tuple[AbstractAsyncContextManager[Assembly], Check | None]:
     """Import the product while the database is asked. Of two failures the first is raised, and at once."""
-    importing = asyncio.ensure_future(asyncio.to_thread(_hub, settings, roles, on_loaded))
-    asking = asyncio.ensure_future(_asked(settings))
     try:
-        return await asyncio.gather(importing, asking)
-    finally:
-        importing.cancel()
-        asking.cancel()
+        async with asyncio.TaskGroup() as group:
+            importing = group.create_task(asyncio.to_thread(_hub, settings, roles, on_loaded))
+            asking = group.create_task(_asked(settings))
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return importing.result(), asking.result()
 
 
 def _hub(
