@@ -214,8 +214,8 @@ async def test_the_owner_of_the_process_learns_that_everything_is_imported() -> 
 
 
 async def test_no_need_is_known_before_the_routes_are_declared() -> None:
-    """A key for reading would otherwise do for a list that needs an administrator's."""
-    scope = {"type": "http", "method": "GET", "path": "/keys", "query_string": b"", "headers": []}
+    """The need of a request without a route would otherwise be that of every request."""
+    scope = {"type": "http", "method": "GET", "path": "/subscriptions", "query_string": b"", "headers": []}
     with pytest.raises(RuntimeError, match="not been declared"):
         RouteNeeds().of(scope)
 

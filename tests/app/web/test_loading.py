@@ -57,13 +57,14 @@ async def test_with_keys_publishing_is_judged_at_once_and_the_rest_by_its_route(
     running_hub: RunHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SE-04: which key a request needs is known when its route is there, so it waits before it is judged."""
-    async with loading(running_hub, monkeypatch, hub_access="keys") as (hub, built):
-        reader, publisher = await bearer(hub, "read"), await bearer(hub, "publish")
+    async with loading(running_hub, monkeypatch, access="keys") as (hub, built):
+        reader, publisher, subscriber = [await bearer(hub, scope) for scope in ("read", "publish", "subscribe")]
         without = await hub.publish("a")
         stored = await hub.client.post("/topics/a/events", content=b"1", headers=authorized(publisher))
         requests = [
-            ("GET", "/topics", {}), ("GET", "/topics", authorized(reader)), ("GET", "/keys", authorized(reader)),
-            ("HEAD", "/topics", authorized(reader)), ("OPTIONS", "/topics", {}),
+            ("GET", "/topics", {}), ("GET", "/topics", authorized(reader)), ("GET", "/topics", authorized(publisher)),
+            ("GET", "/subscriptions", authorized(subscriber)), ("HEAD", "/topics", authorized(reader)),
+            ("OPTIONS", "/topics", {}),
         ]  # fmt: skip
         asked = [asyncio.create_task(hub.client.request(*one, headers=headers)) for *one, headers in requests]
         assert (await hub.client.get("/healthz")).status_code == 200
@@ -71,7 +72,7 @@ async def test_with_keys_publishing_is_judged_at_once_and_the_rest_by_its_route(
         built.set()
         statuses = [(await task).status_code for task in asked]
         later = (await hub.client.options("/topics")).status_code
-    assert (without.status_code, stored.status_code, statuses) == (401, 202, [401, 200, 403, 200, later])
+    assert (without.status_code, stored.status_code, statuses) == (401, 202, [401, 200, 403, 200, 200, later])
 
 
 async def test_the_port_for_metrics_is_not_ready_while_the_api_is_not(
