@@ -69,7 +69,7 @@ def operations_application(context: Context, problems: Problems, request_ids: Re
     """
 
     def build() -> ASGIApp:
-        from app.web.application import build_operations
+        from app.web.api.operating.health import build_operations
 
         return build_operations(context, problems)
 

@@ -71,7 +71,7 @@ from db.errors import Busy, DatabaseError, OutcomeUnknown, ServerTrouble, Unavai
 from db.names import TooManyNames
 from db.secret_box import SecretBoxError
 
-__all__ = ["build_api", "build_operations", "build_routes"]
+__all__ = ["build_api", "build_routes"]
 
 _log = structlog.get_logger(__name__)
 _ROUTERS: Sequence[APIRouter] = (
@@ -156,15 +156,6 @@ def build_routes(
     api.state.without_effect = without_effect
     api.state.inner_api = InnerApi(inside, needs)
     api.state.keyring = keyring
-    return api
-
-
-def build_operations(context: Context, problems: Problems) -> FastAPI:
-    """Return health and metrics alone, for a separate port."""
-    api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-    api.state.context = context
-    api.router.routes.extend(health.router.routes)
-    install_problem_handlers(api, problems)
     return api
 
 

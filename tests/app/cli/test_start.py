@@ -52,6 +52,14 @@ def test_a_hub_listens_before_it_has_imported_what_publishing_does_not_need() ->
     assert later & set(json.loads(done.stdout)) == set()
 
 
+def test_the_port_for_metrics_imports_no_other_route() -> None:
+    """A process without the API would otherwise import all of it for three routes."""
+    script = "import json, sys, app.web.api.operating.health; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    others = {"app.web.application", "app.web.console", "app.web.api.keys", "app.web.api.subscribing"}
+    assert others & set(json.loads(done.stdout)) == set()
+
+
 def test_a_hub_sets_what_it_has_imported_aside_from_the_collection_of_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
     """A collection would otherwise go through the whole product while publishers wait."""
     begun: list[object] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, FastAPI, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse
@@ -12,10 +12,12 @@ from starlette.responses import JSONResponse
 from app.verdict.verdict import Word
 from app.web.api.dependency import In
 from app.web.api.operating.ready_answer import ready_answer
+from app.web.api.route.context import Context
 from app.web.api.route.json_route import JsonRoute
+from app.web.problem import Problems, install_problem_handlers
 from app.web.scopes import needs, open_to_all
 
-__all__ = ["router"]
+__all__ = ["build_operations", "router"]
 
 router = APIRouter(tags=["operations"], route_class=JsonRoute)
 
@@ -99,3 +101,12 @@ async def metrics(context: In) -> Response:
     """
     await context.backlog.refresh()
     return Response(generate_latest(context.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+def build_operations(context: Context, problems: Problems) -> FastAPI:
+    """Return the application of these routes alone, for a separate port. It needs no other route of the API."""
+    api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    api.state.context = context
+    api.router.routes.extend(router.routes)
+    install_problem_handlers(api, problems)
+    return api
