@@ -184,6 +184,7 @@ async def synced(
 ) -> tuple[int, list[str]]:
     """Exit code, and what was said."""
     given = {"dry_run": False, "prune": False, "as_json": False} | options
+    capsys.readouterr()  # what the hub has logged so far
     code = await _sync(document, hub.url, config=None, **given)
     return code, capsys.readouterr().out.splitlines()
 
