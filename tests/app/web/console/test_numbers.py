@@ -178,5 +178,5 @@ async def still(hub: RunningHub, browser: Browser, ids: dict[str, str]) -> dict[
         times = re.findall(' of <time datetime="([^"]+)"', (await browser.open("../console")).text, re.IGNORECASE)
         return all(datetime.fromisoformat(at) > now for at in times)
 
-    await until(is_younger)
+    await until(is_younger, seconds=60)
     return await shown(hub, browser, ids)
