@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
@@ -76,7 +76,7 @@ class TakeOver(Periodic):
         dead.remove()
         if rows:
             _log.info("claims_taken_over", deliveries=len(rows))
-            self._mark_due(_distinct(row["subscription_id"] for row in rows))
+            self._mark_due(list(dict.fromkeys(row["subscription_id"] for row in rows)))
 
     def _remove_record(self) -> None:
         record, self._record = self._record, None
@@ -106,7 +106,3 @@ class TakeOver(Periodic):
 def installation_of(incarnation: str, url: str) -> str:
     """Return the name of a database in records. A copy of a database has its incarnation, and is at another URL."""
     return f"{incarnation} {sha256(url.encode()).hexdigest()[:32]}"
-
-
-def _distinct(subscriptions: Iterable[int]) -> list[int]:
-    return list(dict.fromkeys(subscriptions))

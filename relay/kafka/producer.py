@@ -178,10 +178,10 @@ class KafkaProducer:
             waiters.append(transaction_end)
         marking = [self._marking] if self._marking is not None else []
         for future in [*self._wave, *marking, *waiters]:
-            if not future.done():
+            if future.done():
+                _retrieve_failure(future)
+            else:
                 future.cancel()
-            elif not future.cancelled():
-                future.exception()
         self._wave = []
 
 
@@ -204,6 +204,6 @@ def _retrieve_failures(sender: Any) -> None:
     sender._send_produce_req, sender._maybe_do_transactional_request = producing, asking
 
 
-def _retrieve_failure(task: asyncio.Task[None]) -> None:
-    if not task.cancelled():
-        task.exception()
+def _retrieve_failure(future: asyncio.Future[Any]) -> None:
+    if not future.cancelled():
+        future.exception()
