@@ -6,8 +6,14 @@ import asyncio
 import re
 from collections import Counter
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
+import httpx
+import pytest
+
+from app.verdict.counts import CurrentCounts
+from app.web import overview
 from tests.app.conftest import ALL_ROLES, RunHub, RunningHub
 from tests.app.web.console.harness import Browser, Page, Table, browsing
 from tests.app.web.test_stats import fold
@@ -48,6 +54,16 @@ async def whole(browser: Browser, address: str) -> list[dict[str, str]]:
     return rows
 
 
+async def first_page(browser: Browser) -> str:
+    """The first page, as soon as the database answers it in time; under load it may say that it is slow."""
+
+    async def full() -> str | None:
+        answer = await browser.open("../console")
+        return answer.text if answer.status_code == httpx.codes.OK else None
+
+    return str(await until(full))
+
+
 async def publish(hub: RunningHub) -> None:
     """The load: eight publishers at a time, and work beside them."""
 
@@ -72,7 +88,7 @@ async def seen_under_load(hub: RunningHub, browser: Browser, later: str) -> list
     loading = asyncio.ensure_future(publish(hub))
     while not loading.done():
         samples.append(await sample(hub))
-        markup = (await browser.open("../console")).text
+        markup = await first_page(browser)
         one, queue = [
             Table((await browser.open(page)).text).facts for page in (f"subscriptions/{later}", "queues/mail")
         ]
@@ -100,7 +116,7 @@ async def settled(hub: RunningHub) -> bool:
 
 async def shown(hub: RunningHub, browser: Browser, ids: dict[str, str]) -> dict[str, int]:
     """The numbers of all pages by page and name."""
-    first = Table((await browser.open("../console")).text)
+    first = Table(await first_page(browser))
     waiting = {row["Subscription"]: row["Waiting"] for row in first.rows if "Health" in row}
     work = {row["Kind"]: row["Waiting"] for row in first.rows if "In flight" in row}
     ones = {name: Table((await browser.open(f"subscriptions/{one}")).text).facts for name, one in ids.items()}
@@ -132,8 +148,14 @@ async def shown(hub: RunningHub, browser: Browser, ids: dict[str, str]) -> dict[
     return {name: number(str(text)) for name, text in found.items()}
 
 
-async def test_the_numbers_of_every_page_are_those_of_sql_and_of_what_the_receivers_saw(running_hub: RunHub) -> None:
-    """CN-11: one receiver is well, one gives up at once, and one waits for its next attempt."""
+async def test_the_numbers_of_every_page_are_those_of_sql_and_of_what_the_receivers_saw(
+    running_hub: RunHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CN-11: one receiver is well, one gives up at once, and one waits for its next attempt.
+
+    A count of a second on a busy machine would be kept for a hundred; here it is kept for as long as it took.
+    """
+    monkeypatch.setattr(overview, "CurrentCounts", partial(CurrentCounts, kept_times=1.0))
     async with (
         running_hub(ALL_ROLES, breaker_failure_share=0) as hub,
         serve_callbacks() as callbacks,
@@ -175,8 +197,8 @@ async def still(hub: RunningHub, browser: Browser, ids: dict[str, str]) -> dict[
     [(now,)] = await hub.sql("SELECT now()")
 
     async def is_younger() -> bool:
-        times = re.findall(' of <time datetime="([^"]+)"', (await browser.open("../console")).text, re.IGNORECASE)
+        times = re.findall(' of <time datetime="([^"]+)"', await first_page(browser), re.IGNORECASE)
         return all(datetime.fromisoformat(at) > now for at in times)
 
-    await until(is_younger, seconds=60)
+    await until(is_younger)
     return await shown(hub, browser, ids)
