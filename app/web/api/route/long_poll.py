@@ -13,7 +13,8 @@ from runtime.pause import pause
 __all__ = ["long_poll"]
 
 _Item = TypeVar("_Item")
-_BLOCKED_SECONDS: Final = 0.2
+_REST_SECONDS: Final = (0.0, 0.0125, 0.2)
+"""After a first wait without items, after a second one, and at most. Each rest between is twice as long."""
 
 
 async def long_poll(
@@ -27,12 +28,13 @@ async def long_poll(
     ``wait`` returns False when the time is over, or when the process stops, which sets ``leaving``. Nothing is fetched
     for a client that has gone, because it would stay leased until its lease ends.
     """
-    found = await fetch()
+    found, (rest, second, longest) = await fetch(), _REST_SECONDS
     while not found:
         if not await wait() or await request.is_disconnected():
             break
         found = await fetch()
         if not found and not leaving.is_set():
-            # A filter, a limit or another reader withholds the items: query less often.
-            await pause(leaving, _BLOCKED_SECONDS)
+            # Another client was faster; or a filter or a limit withholds the items, so that each wait ends in vain.
+            await pause(leaving, rest)
+            rest = min(max(second, 2 * rest), longest)
     return found
