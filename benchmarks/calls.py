@@ -14,8 +14,9 @@ import time
 import httpx
 
 from app.chaos.client import ChaosClient
+from benchmarks.cost import offer
 from benchmarks.harness import Harness, Sink, running_harness, running_sink
-from benchmarks.latency import offer
+from benchmarks.latency import keyed
 
 BAR_RATIO = 2.0
 _JSON = {"Content-Type": "application/json"}
@@ -47,7 +48,7 @@ async def run(rate: int = 100, seconds: float = 8.0, workers: int = 8) -> list[s
 
 async def _events(harness: Harness, sink: Sink, rate: int, seconds: float) -> float:
     await sink.clear()
-    sent = await offer(harness, rate, seconds)
+    sent = await offer(harness.port, rate, seconds, keyed)
     return (await sink.until(sent, 60)).p50
 
 
