@@ -2107,6 +2107,32 @@ COMMENT ON COLUMN hookwire.kept_answers.headers IS 'Names and values by turns.';
 
 COMMENT ON COLUMN hookwire.kept_answers.body IS 'The body, without a secret that is shown once.';
 
+CREATE TABLE hookwire.lake_audits (
+    lake text NOT NULL,
+    ended_at timestamp with time zone DEFAULT now() NOT NULL,
+    until_at timestamp with time zone,
+    exit_code smallint NOT NULL,
+    findings bigint NOT NULL,
+    not_compared bigint NOT NULL,
+    reason text
+);
+
+COMMENT ON TABLE hookwire.lake_audits IS 'How the last audit of all hours of a lake ended.';
+
+COMMENT ON COLUMN hookwire.lake_audits.lake IS 'The URI of the lake.';
+
+COMMENT ON COLUMN hookwire.lake_audits.ended_at IS 'When the audit ended.';
+
+COMMENT ON COLUMN hookwire.lake_audits.until_at IS 'The end of the hours that it judged; NULL: it failed.';
+
+COMMENT ON COLUMN hookwire.lake_audits.exit_code IS 'Its exit code: 0 all compared, 1 findings, 2 not all compared, 3 unreachable.';
+
+COMMENT ON COLUMN hookwire.lake_audits.findings IS 'The number of its findings.';
+
+COMMENT ON COLUMN hookwire.lake_audits.not_compared IS 'How many things it could not compare or confirm.';
+
+COMMENT ON COLUMN hookwire.lake_audits.reason IS 'Why it failed; NULL: it judged.';
+
 CREATE TABLE hookwire.lake_backlog (
     tenant text NOT NULL,
     at timestamp with time zone NOT NULL,
@@ -3405,6 +3431,9 @@ ALTER TABLE ONLY hookwire.jobs
 
 ALTER TABLE ONLY hookwire.kept_answers
     ADD CONSTRAINT kept_answers_pkey PRIMARY KEY (tenant, caller, path, key);
+
+ALTER TABLE ONLY hookwire.lake_audits
+    ADD CONSTRAINT lake_audits_pkey PRIMARY KEY (lake);
 
 ALTER TABLE ONLY hookwire.lake_backlog
     ADD CONSTRAINT lake_backlog_pkey PRIMARY KEY (tenant, at, topic, subscription);

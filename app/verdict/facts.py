@@ -58,6 +58,7 @@ class Facts:
     refusals: Sequence[Row] = ()
     publishers: Sequence[Row] = ()
     work: Mapping[WorkKind, Sequence[Row]] = field(default_factory=dict)
+    lakes: Sequence[Row] = ()
     unknown: Sequence[str] = ()
 
 
@@ -91,6 +92,7 @@ async def read_facts(database: Database) -> Facts:
             kind: await read.rows(f"{kind}s", statement, _NAMES_MAX, WORST_MAX, COUNTED_MAX)
             for kind, statement in WORK_KINDS.items()
         },
+        lakes=await read.rows("lakes", "lake_mark.audits", WORST_MAX),
         unknown=tuple(read.unknown),
     )
 

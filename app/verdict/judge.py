@@ -8,6 +8,7 @@ a pattern *fails*       nobody reads a Kafka topic that fits it
 a publisher *fails*     its hub has denied or not verified our subscription, or its topic cannot be fetched
 a source has *dead*     records or messages that it refused, for a day; it is *held* while such a record holds keys
 something is *late*     the oldest has waited for more than a minute (sinks, services) or five (queues, tasks, jobs)
+a lake *fails*          its last audit ended with findings or could not judge; it is *late* without one for three days
 dead letters count      for a day, unless a person gave them up or the subscription has ended
 ======================  ==========================================================================================
 """
@@ -19,6 +20,7 @@ from datetime import datetime, timedelta
 from typing import Final, cast
 
 from app.verdict.facts import COUNTED_MAX, WORST_MAX, Facts, Row
+from app.verdict.lakes import lake_parts
 from app.verdict.verdict import Part, PartKind, PartState, Verdict
 from webhooks.condition import format_duration, format_moment, subscription_condition
 
@@ -48,6 +50,7 @@ def judge(facts: Facts) -> Verdict:
             _deliveries(facts),
             *_dead_letters(facts),
             *(_work(cast("PartKind", kind), row, facts.at) for kind, rows in facts.work.items() for row in rows),
+            *lake_parts(facts.lakes, facts.at),
             *(Part("facts", name, "unknown", "this could not be read in time") for name in facts.unknown),
         ],
     )

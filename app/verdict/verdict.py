@@ -12,8 +12,9 @@ from app.verdict.facts import COUNTED_MAX, Facts
 __all__ = ["STATES", "Part", "PartKind", "PartState", "Verdict", "Word"]
 
 PartKind = Literal[
-    "sink", "source", "hold", "subscription", "deliveries", "dead_letters", "queue", "task", "job", "service", "facts"
-]
+    "sink", "source", "hold", "subscription", "deliveries", "dead_letters", "queue", "task", "job", "service", "lake",
+    "facts",
+]  # fmt: skip
 PartState = Literal["down", "held", "failing", "slow", "behind", "late", "dead", "paused", "disabled", "unfetched",
                     "unknown", "absent", "ok"]  # fmt: skip
 Word = Literal["ok", "attention", "trouble"]

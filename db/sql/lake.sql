@@ -138,13 +138,11 @@ LEFT JOIN hookwire.subscriptions s ON s.id = a.subscription_id
 WHERE e.id BETWEEN $2 AND $3 AND e.accepted_at >= $1 AND e.accepted_at < $1::timestamptz + interval '1 hour'
 GROUP BY 1, 2 ORDER BY 1, 2;
 
--- name: attempts
--- Count the attempts at webhooks by the hour in which they began, with percentiles of their duration.
-SELECT date_trunc('hour', a.started_at, 'UTC') AS hour, count(*) AS attempts, count(*) FILTER (WHERE a.decision = 'delivered') AS good,
-       count(*) FILTER (WHERE a.number > 1) AS retries, count(*) FILTER (WHERE a.decision = 'dead') AS dead,
-       percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY a.total_seconds) AS seconds
-FROM hookwire.attempts a WHERE a.started_at >= $1 AND a.started_at < $2 AND a.decision NOT IN ('dropped', 'probe')
-GROUP BY 1 ORDER BY 1;
+-- name: endpoints
+-- Return what people call the subscriptions with the ids $1: their name, the host of the callback, and the topic.
+SELECT s.public_id, s.name, nullif(lower(substring(s.callback, '^[^:/?#]+://(?:[^/?#@]*@)?(\[[^]]*\]|[^/?#:]*)')), '') AS host, s.topic
+FROM unnest($1::text[]) AS w(id) CROSS JOIN LATERAL (
+    SELECT x.public_id, x.name, x.callback, x.topic FROM hookwire.subscriptions x WHERE x.public_id = w.id LIMIT 1) AS s;
 
 -- name: attempt_days
 -- Count the attempts that began on each day (UTC) from $1 until $2.

@@ -49,3 +49,21 @@ JOIN hookwire.ledger l ON l.sink = '' AND l.owed_count > 0 AND l.hour > 'epoch' 
 WHERE l.hour < date_trunc('hour', c.since_at, 'UTC')
    OR EXISTS (SELECT FROM hookwire.events e WHERE e.id BETWEEN l.owed_min AND l.owed_min AND e.accepted_at < c.since_at)
 GROUP BY c.since_at;
+
+-- name: note_audit
+-- Note how an audit of all hours of the lake $1 ended. $2: the end of its hours. $3: exit code. $4: findings. $5: the number
+-- of things that it could not compare. $6: the reason, if it failed.
+INSERT INTO hookwire.lake_audits (lake, until_at, exit_code, findings, not_compared, reason) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (lake) DO UPDATE
+SET ended_at = now(), until_at = excluded.until_at, exit_code = excluded.exit_code, findings = excluded.findings,
+    not_compared = excluded.not_compared, reason = excluded.reason;
+
+-- name: audits
+-- Return up to $1 lakes that a job of the last week has changed or audited, each with its last audit of all hours.
+-- `changed_at`: when the newest known commit of the archive was stored.
+SELECT coalesce(m.lake, a.lake) AS lake, m.marked_at AS changed_at, a.ended_at, a.until_at, a.exit_code::bigint AS exit_code,
+       a.findings, a.not_compared, a.reason
+FROM (SELECT x.lake, x.marked_at FROM hookwire.lake_marks x WHERE x.table_name = 'bronze') AS m
+FULL JOIN hookwire.lake_audits a ON a.lake = m.lake
+WHERE greatest(m.marked_at, a.ended_at) > now() - interval '7 days'
+ORDER BY 1 LIMIT $1;

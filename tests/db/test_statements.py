@@ -128,6 +128,7 @@ async def test_every_table_of_users_data_carries_the_tenant(database_url: str) -
         "job_kinds",
         "job_rates",
         "job_requests",
+        "lake_audits",
         "lake_batches",
         "lake_bounds",
         "lake_marks",

@@ -226,3 +226,39 @@ def test_each_event_is_accounted_for_at_each_webhook(
     )  # fmt: skip
     told = (tmp_path / "audit.prom").read_text().splitlines()
     assert {'hookwire_audit_events{finding="unaccounted"} 1.0', 'hookwire_audit_events{finding="lost"} 0.0'} < {*told}
+
+
+def noted(database_url: str) -> list[Any]:
+    """What the database knows of the last audit."""
+
+    async def asked() -> list[Any]:
+        connection = await asyncpg.connect(database_url)
+        row = await connection.fetchrow("SELECT exit_code, findings, not_compared, reason FROM hookwire.lake_audits")
+        await connection.close()
+        return list(row)
+
+    return asyncio.run(asked())
+
+
+def test_the_end_of_an_audit_is_noted_for_the_verdict_and_doctor(
+    spark: SparkSession, lake_uri: str, events: list[SelftestRecord], database_url: str
+) -> None:
+    """GP-14: an audit of some hours says nothing about the others; one that fails is noted with its reason."""
+    archived(spark, lake_uri, events[1:])
+    audit(lake_uri)
+    notes = [noted(database_url)]
+    archived(spark, lake_uri, events[:1])
+    audit(lake_uri, "--since", "2020-01-01")
+    notes.append(noted(database_url))
+    audit(lake_uri)
+    notes.append(noted(database_url))
+    log = Path(lake_uri.removeprefix("file://")) / "bronze" / "_delta_log" / f"{0:020d}.json"
+    log.write_text("no log")
+    failed = CliRunner().invoke(application(), ["pipeline", "audit", "--lake", lake_uri])
+    notes.append(noted(database_url))
+    told = CliRunner().invoke(application(), ["doctor", "--json"])
+
+    assert [note[:3] for note in notes] == [[1, 1, 0], [1, 1, 0], [0, 0, 0], [failed.exit_code, 0, 0]]
+    assert (failed.exit_code, notes[3][3][:35], notes[2][3]) == (1, "bronze/_delta_log is damaged or can", None)
+    checks = [check for check in json.loads(told.stdout) if check["id"] == "lake"]
+    assert [(check["subject"], check["level"]) for check in checks] == [(f"audit of {lake_uri}", "warn")]

@@ -79,6 +79,7 @@ async def _database(settings: Settings) -> list[Check]:
     from app.checks.check import Check
     from app.checks.database import database_checks
     from app.checks.keys import key_checks
+    from app.checks.lakes import lake_checks
     from app.checks.standby_fence import standby_fence_checks
     from app.checks.tasks import task_checks
     from app.cli.database import database_url, is_made
@@ -95,7 +96,10 @@ async def _database(settings: Settings) -> list[Check]:
             found = await database_checks(settings, PoolOptions(url))
             migrated = any(check.subject == "schema" and check.level == "ok" for check in found)
             options = PoolOptions(url)
-            later = [*await key_checks(settings, options), *await task_checks(options)] if migrated else []
+            later = (
+                [*await key_checks(settings, options), *await task_checks(options), *await lake_checks(options)]
+                if migrated else []
+            )  # fmt: skip
             is_reached = not any(check.level == "unreachable" for check in found)
             return [*found, *(await standby_fence_checks(settings, options) if is_reached else []), *later]
     except (CommandFailed, DatabaseError, EmbeddedError) as error:

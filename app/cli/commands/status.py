@@ -15,13 +15,13 @@ from app.cli.lines.narrow import Narrow
 __all__ = ["status"]
 
 _FIRST = ("failing", "slow", "behind", "paused", "disabled", "gone", "denied", "expired", "untried", "healthy")
-_ALWAYS = ("sink", "source")
+_ALWAYS = ("sink", "source", "lake")
 _TROUBLED = ("failing", "slow", "behind")
 Topic = Annotated[str | None, typer.Option("--topic", help="Only subscriptions to exactly this topic or pattern.")]
 
 
 def status(topic: Topic = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """Show what is wrong and since when: sinks, sources, late and dead work, and the health of each subscription.
+    """Show what is wrong and since when: sinks, sources, work, audits of lakes, and the health of each subscription.
 
     With --topic only the subscriptions to it are shown, which a key for this topic may see.
 

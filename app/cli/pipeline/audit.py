@@ -18,6 +18,7 @@ from app.cli.pipeline.auditing.accepted import AcceptedEvents
 from app.cli.pipeline.auditing.erasures import judged_erasures
 from app.cli.pipeline.auditing.memory import recalled
 from app.cli.pipeline.auditing.metrics import write_metrics
+from app.cli.pipeline.auditing.note import audit_noted
 from app.cli.pipeline.auditing.omissions import before_ledger, deleted_days
 from app.cli.pipeline.auditing.recount import Recount, recounted, uncounted
 from app.cli.pipeline.auditing.report import AuditReport, print_report
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from db.pool import Row, Session
     from pipeline.audit.inquiry import Cell, Finding
     from pipeline.audit.lake_audit import LakeAudit
+    from pipeline.storage import LakeStorage
 
 __all__ = ["audit"]
 
@@ -63,8 +65,13 @@ class Question:
 
     @property
     def is_nightly(self) -> bool:
-        """Return whether the audit judges all hours, so that it may rely on days that were proved before."""
-        return self.since is None and self.until is None and not self.contents and not self.again
+        """Return whether the audit may rely on days that were proved before."""
+        return self.is_of_all_hours and not self.contents and not self.again
+
+    @property
+    def is_of_all_hours(self) -> bool:
+        """Return whether the audit judges all hours, so that its end is noted in the database."""
+        return self.since is None and self.until is None
 
 
 def audit(
@@ -76,7 +83,8 @@ def audit(
 
     The audit judges closed hours: those that ended at least 65 minutes ago and are folded into the ledger. Run
     `hookwire pipeline archive` first. Days that an audit has proved, and whose files and ledger are as they were, stay
-    proved: only their files are hashed.
+    proved: only their files are hashed. `hookwire status` and `hookwire doctor` tell how the last audit of all hours
+    ended.
 
     Exit code 0: everything was compared, without findings; 1: findings; 3: the database or the lake cannot be reached.
     Exit code 2: no findings, but something was not compared: cells, everything, or what the database does not confirm.
@@ -129,7 +137,9 @@ async def _audit(
 
     # Whole hours of events are read; no index makes that quick.
     async with opened_connection(settings, application_name="hookwire audit", statement_seconds=600) as connection:
-        report = await _compared(connection, settings, lake, question)
+        storage = lake_of(lake, settings)
+        judged = _compared(connection, settings, storage, question)
+        report = await (audit_noted(connection, storage, judged) if question.is_of_all_hours else judged)
     if metrics is not None:
         write_metrics(report, metrics)
     if as_json:
@@ -139,7 +149,7 @@ async def _audit(
     return report.exit_code
 
 
-async def _compared(connection: Session, settings: Settings, lake: str | None, question: Question) -> AuditReport:
+async def _compared(connection: Session, settings: Settings, storage: LakeStorage, question: Question) -> AuditReport:
     from app.assembly.storage import incarnation_of
     from app.checks.ledger import compare_ledger
     from pipeline.audit.inquiry import in_question
@@ -151,7 +161,6 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
     ledger = await compare_ledger(connection, incarnation)
     since, until = await _hours(connection, question)
     owed = await connection.fetch("lake.cells", settings.kafka_topic_prefix, since, until)
-    storage = lake_of(lake, settings)
     tables = lake_tables(storage)
     with recorded_run(storage, "audit", {"since": since.isoformat(), "until": until.isoformat()}) as noted:
         options = (incarnation, question.late_seconds, _repeats_are_legal(settings), "seals")

@@ -1,4 +1,4 @@
-"""app/verdict/facts.py: what the verdict reads of other publishers and of refused records."""
+"""app/verdict/facts.py: what the verdict reads of other publishers, of refused records and of lakes."""
 
 from __future__ import annotations
 
@@ -43,3 +43,26 @@ async def test_a_source_that_refuses_all_its_records_hides_no_other_source(datab
         facts = await read_facts(database)
     found = {row["source"]: (row["refused"], row["holding"]) for row in facts.refusals}
     assert found == {"loud": (1666, 1666), "quiet": (2, 1)}
+
+
+_LAKES = """
+INSERT INTO hookwire.lake_marks (lake, table_name, version, number, commit_id, digest, marked_at)
+    SELECT 's3a://' || lake, table_name, 1, 1, '', '', now() - days * interval '1 day'
+    FROM (VALUES ('young', 'bronze', 1), ('young', 'metrics', 0), ('audited', 'bronze', 9), ('left', 'bronze', 9),
+                 ('other', 'metrics', 0)) AS m(lake, table_name, days);
+INSERT INTO hookwire.lake_audits (lake, ended_at, exit_code, findings, not_compared)
+    VALUES ('s3a://audited', now() - interval '6 days', 1, 3, 0), ('s3a://left', now() - interval '8 days', 1, 3, 0),
+           ('s3a://copy', now(), 0, 0, 0)
+"""
+
+
+async def test_a_lake_that_nobody_uses_any_more_is_not_told(database_url: str) -> None:
+    """GP-14: an alarm about a lake ends a week after the last job, and a lake without an archive has none."""
+    async with opened(database_url) as (database, sql):
+        before = (await read_facts(database)).lakes
+        await sql.execute(_LAKES)
+        facts = await read_facts(database)
+    assert ([*before], [*facts.unknown]) == ([], [])
+    assert [(row["lake"], row["exit_code"], row["findings"]) for row in facts.lakes] == [
+        ("s3a://audited", 1, 3), ("s3a://copy", 0, 0), ("s3a://young", None, None),
+    ]  # fmt: skip

@@ -43,9 +43,12 @@ class PartOut(BaseModel):
 
     kind: PartKind = Field(
         description="`deliveries` are all open deliveries together, `dead_letters` those of the last day that were not "
-        "given up on purpose, by subscription or by sink and topic. `facts` names what could not be read in time."
+        "given up on purpose, by subscription or by sink and topic. A `lake` is told by its last audit. `facts` names "
+        "what could not be read in time."
     )
-    name: str = Field(description="Id of the subscription, name of the sink, queue, kind or service; '' for all.")
+    name: str = Field(
+        description="Id of the subscription, name of the sink, queue, kind or service, URI of the lake; '' for all."
+    )
     state: PartState = Field(
         description="Trouble: `down`, `held`, `failing`, `slow`, `behind`, `late`, `dead`. Attention: `paused`, "
         "`disabled`, `unfetched`, `unknown`. Neither: `absent`, `ok`."
@@ -81,8 +84,8 @@ class StatusOut(BaseModel):
 async def status(request: Request, context: In) -> dict[str, Any]:
     """The same verdict as on the status page, in `hookwire status` and in the metrics.
 
-    A key for some topics, queues, kinds or services sees only these, among the worst of the installation. Sinks and
-    sources are for keys of all topics. All readers within a second share one answer.
+    A key for some topics, queues, kinds or services sees only these, among the worst of the installation. Sinks,
+    sources and lakes are for keys of all topics. All readers within a second share one answer.
     """
     verdict = await context.verdict.get()
     if verdict is None:

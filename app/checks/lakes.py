@@ -1,0 +1,34 @@
+"""Check of the lakes: how the last audit of each ended, as the hub's verdict tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from app.checks.check import Check, Level
+from app.verdict.facts import WORST_MAX, Row
+from app.verdict.lakes import lake_parts
+from app.verdict.verdict import Word
+from db.direct import connect_direct
+from db.pool import PoolOptions
+
+__all__ = ["audit_checks", "lake_checks"]
+
+_LEVELS: Final[dict[Word, Level]] = {"ok": "ok", "attention": "note", "trouble": "warn"}
+
+
+async def lake_checks(options: PoolOptions) -> list[Check]:
+    """Return a check for each lake that is in use; none where there is no lake. Raises ``db.errors.DatabaseError``."""
+    connection = await connect_direct(options)
+    try:
+        rows = await connection.fetch("lake_mark.audits", WORST_MAX)
+        now = await connection.fetchval("diagnosis.now")
+    finally:
+        await connection.aclose()
+    return audit_checks(rows, now)
+
+
+def audit_checks(rows: Sequence[Row], now: datetime) -> list[Check]:
+    """Return the checks of these rows of ``lake_mark.audits``."""
+    return [Check("lake", f"audit of {part.name}", _LEVELS[part.word], part.reason) for part in lake_parts(rows, now)]
