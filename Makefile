@@ -138,9 +138,10 @@ openapi: dev-environment ## Write openapi/openapi.json and docs/reference/settin
 	@$(PYTHON_IN_VENV) -m scripts.settings_reference
 
 .PHONY: pictures
-pictures: dev-environment ## Take the pictures of the status page in docs/pictures anew, in Chromium
+pictures: dev-environment ## Take the pictures of the status page and the report in docs/pictures anew, in Chromium
 	@scripts/install-servers chromium
-	@HOOKWIRE_TEST_PICTURES=docs/pictures $(PYTHON_IN_VENV) -m pytest -q tests/acceptance/test_truth.py -k a_browser_shows
+	@HOOKWIRE_TEST_PICTURES=docs/pictures $(PYTHON_IN_VENV) -m pytest -q tests/acceptance/test_truth.py \
+		tests/pipeline/test_report_numbers.py -k "a_browser_shows or fits_a_phone"
 
 .PHONY: schema
 schema: dev-environment ## Write db/schema.sql and db/functions from the migrations

@@ -11,10 +11,13 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from pipeline.anomaly import anomalies
 from pipeline.deadletter import DEAD_LETTERS, clusters
+from pipeline.delivery import delivery_table
+from pipeline.delta.snapshot import Snapshot
 from pipeline.drift import schemas
 from pipeline.frame import frame_of
 from pipeline.lake import Table, bronze
-from pipeline.metric import metric_table
+from pipeline.report.figures import LakeAnswers
+from pipeline.report.queries import OF_DAYS, QUERIES, answered, grain_of
 from pipeline.storage import LakeStorage
 from pipeline.volume import by_hour, usage
 
@@ -30,9 +33,12 @@ class Insight:
         self._span = (since.isoformat(), until.isoformat())
         self._days = self._of_span(bronze(lake))
 
-    def _of_span(self, table: Table, topic: str | None = None) -> DataFrame:
+    def _files(self, table: Table) -> Snapshot:
         first, last = self._span
-        days = table.snapshot().where(lambda file: first <= file.values["dt"] <= last)
+        return table.snapshot().where(lambda file: first <= file.values["dt"] <= last)
+
+    def _of_span(self, table: Table, topic: str | None = None) -> DataFrame:
+        days = self._files(table)
         wanted = days if topic is None else days.where(lambda file: file.values["topic"] == topic)
         return table.read(self._spark, wanted)
 
@@ -44,23 +50,23 @@ class Insight:
         """Return ``drift.schemas``."""
         return _rows(schemas(self._of_span(bronze(self._lake), topic)).orderBy("topic", "day"))
 
-    def volume(self) -> list[dict[str, Any]]:
-        """Return ``volume.by_hour``."""
-        return _rows(by_hour(self._days).orderBy("topic", "hour"))
+    def answers(self, late_seconds: float) -> LakeAnswers:
+        """Return the numbers of the report, by the names of its queries."""
+        silver = delivery_table(self._lake)
+        first, last = map(date.fromisoformat, self._span)
+        days = {file.day for table in (bronze(self._lake), silver) for file in self._files(table).files}
+        parameters = {"first": first, "last": last, "grain": grain_of(days), "late_seconds": late_seconds}
+        tables = {"bronze": self._days, "deliveries": self._of_span(silver)}
+        rows = {name: answered(self._spark, name, parameters, tables) for name in OF_DAYS}
+        newest = {"bronze": self._newest(bronze(self._lake)), "deliveries": self._newest(silver)}
+        rows |= {name: answered(self._spark, name, parameters, newest) for name in QUERIES.keys() - OF_DAYS}
+        return LakeAnswers(parameters, rows)
 
-    def failing(self, limit: int) -> list[dict[str, Any]]:
-        """Return the subscriptions of gold with the largest failed ``share``.
-
-        The columns are ``subscription``, ``attempts``, ``failed``, ``dead`` and ``share``.
-        """
-        gold = self._of_span(metric_table(self._lake))
-        sums = gold.groupBy("subscription").agg(
-            F.sum("attempts").alias("attempts"),
-            (F.sum("attempts") - F.sum("delivered")).alias("failed"),
-            F.sum("dead").alias("dead"),
-        )
-        worst = sums.where("failed > 0").withColumn("share", F.col("failed") / F.col("attempts"))
-        return _rows(worst.orderBy(F.desc("failed"), "subscription").limit(limit))
+    def _newest(self, table: Table) -> DataFrame:
+        """Return the rows of the newest day of a table."""
+        snapshot = table.snapshot()
+        last = max((file.day for file in snapshot.files), default=None)
+        return table.read(self._spark, snapshot.where(lambda file: file.day == last))
 
     def anomalies(self, since: datetime, until: datetime, threshold: float) -> list[dict[str, Any]]:
         """Return ``anomaly.anomalies``."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from pipeline.storage import LakeStorage
 
-__all__ = ["Run", "recorded_run", "runs"]
+__all__ = ["Run", "newest_runs", "recorded_run", "runs"]
 
 
 @dataclass(slots=True)
@@ -59,13 +59,25 @@ def recorded_run(lake: LakeStorage, job: str, inputs: Mapping[str, Any]) -> Iter
 
 def runs(lake: LakeStorage) -> list[Run]:
     """Return all runs, newest first. Files that are incomplete or hold no run are left out."""
-    found = []
-    for path in sorted(lake.files("runs"), reverse=True):
-        try:
-            found.append(Run(**json.loads(lake.read(path))))
-        except (ValueError, TypeError):
-            continue
-    return found
+    found = (_read(lake, path) for path in sorted(lake.files("runs"), reverse=True))
+    return [run for run in found if run is not None]
+
+
+def newest_runs(lake: LakeStorage) -> dict[str, Run]:
+    """Return the newest run of each job. Their names tell the job, so that only these files are read."""
+    paths: dict[str, str] = {}
+    for path in sorted(lake.files("runs")):
+        _, _, job = path.rpartition("/")[2].rpartition("-")[0].partition("T")[2].partition("-")
+        paths[job] = path
+    found = [_read(lake, path) for path in paths.values()]
+    return {run.job: run for run in found if run is not None}
+
+
+def _read(lake: LakeStorage, path: str) -> Run | None:
+    try:
+        return Run(**json.loads(lake.read(path)))
+    except (ValueError, TypeError):
+        return None
 
 
 def _write(lake: LakeStorage, run: Run) -> None:

@@ -1,122 +1,166 @@
-"""Charts over hours, drawn as SVG: stacked bars and lines, with axes, a legend and a title for each mark."""
+"""Charts over time: stacked bars and lines. The shapes are SVG, and all words are HTML, so that both fit any screen."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from html import escape
+from itertools import pairwise
 from math import ceil, floor, log10
 from typing import Final
 
-__all__ = ["Chart", "bars", "lines"]
+__all__ = ["COLOURS", "Axis", "bars", "lines", "number"]
 
-Series = Mapping[str, Sequence[tuple[datetime, float]]]
+Point = tuple[datetime, float]
+Series = Mapping[str, Sequence[Point]]
 
-_WIDTH, _HEIGHT = 960, 260
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 12, 30
-_COLOURS: Final = ("#2f6db3", "#e08a1e", "#3c9a5f", "#b3402f", "#7a5bb0", "#8a6d4b", "#c25b94", "#6f7780")
-_MIDDLE = timedelta(minutes=30)  # a point stands in the middle of its hour
-_STEPS_HOURS = (1, 2, 3, 6, 12, 24, 48, 168, 336)
+COLOURS: Final = 8
+"""The number of colours; the style sheet has a class for each: `c1` and so on."""
+_WIDTH, _HEIGHT = 1000, 100
+_FULL: Final = 0.86  # the part of its hour or day that a bar fills
+_LABELS_MAX: Final = 8
+_STEPS_HOURS: Final = (1, 2, 3, 6, 12, 24)
+_STEPS_SECONDS: Final = (
+    15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800,
+)  # fmt: skip
+"""Round times; shorter and longer ones are rounded as other numbers are."""
+
+
+def number(value: float) -> str:
+    """Write a number as people do."""
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
-    """The axes of a chart. ``unit`` follows each number; ``mark`` is a horizontal line, such as a limit."""
+class Axis:
+    """The time axis: the days that have data. ``step`` is an hour or a day."""
 
     since: datetime
     until: datetime
-    unit: str = ""
-    mark: float | None = None
+    step: timedelta
+
+    @classmethod
+    def of(cls, moments: Sequence[datetime], step: timedelta) -> Axis:
+        """Return the axis over whole days that shows these moments, of which there is one at least."""
+        first, last = (each.replace(hour=0, minute=0, second=0, microsecond=0) for each in (min(moments), max(moments)))
+        return cls(first, last + timedelta(days=1), step)
 
     def x(self, moment: datetime) -> float:
         """Return the horizontal position of a time."""
-        share = (moment - self.since) / (self.until - self.since)
-        return round(_LEFT + share * (_WIDTH - _LEFT - _RIGHT), 1)
+        return round((moment - self.since) / (self.until - self.since) * _WIDTH, 1)
+
+    @property
+    def steps(self) -> int:
+        """Return the number of hours or days."""
+        return round((self.until - self.since) / self.step)
+
+    def labels(self) -> Iterator[tuple[float, str]]:
+        """Yield the words below the axis, each with its position in percent."""
+        days = (self.until - self.since).days
+        if days == 1:
+            hours = next(hours for hours in _STEPS_HOURS if 24 / hours <= _LABELS_MAX)
+            moments = [self.since + timedelta(hours=hour) for hour in range(0, 24, hours)]
+        else:
+            moments = [self.since + timedelta(days=day) for day in range(0, days, ceil(days / _LABELS_MAX))]
+        for moment in moments:
+            yield self.x(moment) / 10, f"{moment:%H:%M}" if days == 1 else f"{moment:%b} {moment.day}"
+
+    def words(self, moment: datetime) -> str:
+        """Return an hour or a day in words."""
+        return f"{moment:%Y-%m-%d %H:%M}" if self.step < timedelta(days=1) else f"{moment:%Y-%m-%d}"
 
 
-def bars(chart: Chart, series: Series) -> str:
-    """Return an SVG with one bar for each hour; the series are stacked."""
+def bars(title: str, axis: Axis, series: Series) -> str:
+    """Return a chart with one bar for each hour or day; the series are stacked. The values are counts."""
     totals: dict[datetime, float] = {}
     for points in series.values():
-        for hour, value in points:
-            totals[hour] = totals.get(hour, 0.0) + value
-    top = _top(max(totals.values(), default=0.0), chart)
-    width = max(chart.x(chart.since + timedelta(hours=1)) - chart.x(chart.since) - 1, 0.8)
+        for at, value in points:
+            totals[at] = totals.get(at, 0.0) + value
+    ticks = _ticks(max(totals.values(), default=0.0), least=1.0)
+    width = _WIDTH / axis.steps
     shapes, base = [], dict.fromkeys(totals, 0.0)
-    for colour, (name, points) in zip(_colours(series), series.items(), strict=True):
-        for hour, value in points:
-            high, low = _y(base[hour] + value, top), _y(base[hour], top)
-            base[hour] += value
-            title = f"<title>{_label(name, hour, value, chart)}</title>"
-            place = f'x="{chart.x(hour)}" y="{high}" width="{width:.1f}" height="{max(low - high, 0):.1f}"'
-            shapes.append(f'<rect {place} fill="{colour}">{title}</rect>')
-    return _drawn(chart, top, series, shapes)
+    for colour, (name, points) in enumerate(series.items()):
+        for at, value in points:
+            high, low = _y(base[at] + value, ticks), _y(base[at], ticks)
+            base[at] += value
+            left = axis.x(at) + width * (1 - _FULL) / 2
+            place = f'x="{left:.1f}" y="{high}" width="{width * _FULL:.1f}" height="{round(low - high, 2)}"'
+            words = escape(f"{name}, {axis.words(at)}: {number(value)}")
+            shapes.append(f'<rect class="{_class(colour)}" {place}><title>{words}</title></rect>')
+    return _drawn(title, axis, series, ticks, shapes, number)
 
 
-def lines(chart: Chart, series: Series) -> str:
-    """Return an SVG with one line for each series."""
-    top = _top(max((value for points in series.values() for _, value in points), default=0.0), chart)
+def lines(
+    title: str, axis: Axis, series: Series, time: Callable[[float], str] | None = None, mark: float | None = None
+) -> str:
+    """Return a chart with one line for each series; a line ends where an hour or a day has no value.
+
+    ``time`` writes values that are seconds. ``mark`` is a horizontal line, such as a limit.
+    """
+    words = time or number
+    highest = max((value for points in series.values() for _, value in points), default=0.0)
+    ticks = _ticks(max(highest, mark or 0.0), steps=_STEPS_SECONDS if time else ())
     shapes = []
-    for colour, (name, points) in zip(_colours(series), series.items(), strict=True):
-        places = [(chart.x(hour + _MIDDLE), _y(value, top)) for hour, value in sorted(points)]
-        radius = 2.5 if len(places) > 1 else 4
-        path = " ".join(f"{x},{y}" for x, y in places)
-        shapes.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        for (x, y), (hour, value) in zip(places, sorted(points), strict=True):
-            title = f"<title>{_label(name, hour, value, chart)}</title>"
-            shapes.append(f'<circle cx="{x}" cy="{y}" r="{radius}" fill="{colour}">{title}</circle>')
-    return _drawn(chart, top, series, shapes)
+    for colour, (name, points) in enumerate(series.items()):
+        for part in _unbroken(sorted(points), axis.step):
+            places = [(axis.x(at + axis.step / 2), _y(value, ticks)) for at, value in part]
+            path = " ".join(f"{x},{y}" for x, y in places)
+            shapes.append(f'<polyline class="{_class(colour)}" points="{path}"/>')
+            for (x, y), (at, value) in zip(places, part, strict=True):
+                said = escape(f"{name}, {axis.words(at)}: {words(value)}")
+                shapes.append(f'<path class="{_class(colour)}" d="M{x} {y}h0"><title>{said}</title></path>')
+    if mark is not None:
+        shapes.append(f'<line class="mark" x1="0" x2="{_WIDTH}" y1="{_y(mark, ticks)}" y2="{_y(mark, ticks)}"/>')
+    return _drawn(title, axis, series, ticks, shapes, words)
 
 
-def _drawn(chart: Chart, top: float, series: Series, shapes: Sequence[str]) -> str:
-    parts = [f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">', *_grid(chart, top), *shapes]
-    if chart.mark is not None:
-        y = _y(chart.mark, top)
-        parts.append(f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y}" y2="{y}" class="mark"/>')
-    legend = "".join(
-        f'<span><i style="background:{colour}"></i>{escape(name)}</span>'
-        for colour, name in zip(_colours(series), series, strict=True)
+def _unbroken(points: Sequence[Point], step: timedelta) -> Iterator[Sequence[Point]]:
+    """Yield the parts of a line between its gaps."""
+    ends = [n for n, (one, other) in enumerate(pairwise(points), 1) if other[0] - one[0] > step]
+    for start, end in pairwise([0, *ends, len(points)]):
+        yield points[start:end]
+
+
+def _drawn(
+    title: str, axis: Axis, series: Series, ticks: Sequence[float], shapes: Sequence[str],
+    words: Callable[[float], str],
+) -> str:  # fmt: skip
+    grid = "".join(
+        f'<line class="grid" x1="0" x2="{_WIDTH}" y1="{y}" y2="{y}"/>' for y in (_y(t, ticks) for t in ticks)
     )
-    return f'{"".join(parts)}</svg><p class="legend">{legend}</p>'
+    up = "".join(f'<span style="bottom:{100 - _y(t, ticks)}%">{escape(words(t))}</span>' for t in ticks)
+    along = "".join(
+        f'<span{" class=more" if n % 2 else ""} style="left:{place}%">{text}</span>'
+        for n, (place, text) in enumerate(axis.labels())
+    )
+    legend = "".join(
+        f'<span><i class="{_class(colour)}"></i>{escape(name)}</span>' for colour, name in enumerate(series)
+    )
+    return (
+        f'<figure><div class="plot"><div class="up">{up}</div><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
+        f'preserveAspectRatio="none" aria-label="{escape(title)}">{grid}{"".join(shapes)}</svg></div>'
+        f'<div class="along">{along}</div><figcaption>{legend}</figcaption></figure>'
+    )
 
 
-def _grid(chart: Chart, top: float) -> list[str]:
-    parts = []
-    for fifth in range(6):
-        value = top * fifth / 5
-        y = _y(value, top)
-        parts.append(f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y}" y2="{y}" class="grid"/>')
-        parts.append(f'<text x="{_LEFT - 8}" y="{y + 4}" text-anchor="end">{_number(value)}{chart.unit}</text>')
-    hours = ceil((chart.until - chart.since) / timedelta(hours=1))
-    step = next((step for step in _STEPS_HOURS if hours / step <= 10), ceil(hours / 10))
-    for hour in range(0, hours, step):
-        moment = chart.since + timedelta(hours=hour)
-        words = f"{moment:%b %d}" if step >= 24 else f"{moment:%d %H:%M}"
-        parts.append(f'<text x="{chart.x(moment)}" y="{_HEIGHT - 8}">{words}</text>')
-    return parts
+def _class(colour: int) -> str:
+    return f"c{colour % COLOURS + 1}"
 
 
-def _colours(series: Series) -> list[str]:
-    return [_COLOURS[number % len(_COLOURS)] for number in range(len(series))]
+def _y(value: float, ticks: Sequence[float]) -> float:
+    return round(_HEIGHT - value / ticks[-1] * _HEIGHT, 2)
 
 
-def _y(value: float, top: float) -> float:
-    return round(_HEIGHT - _BOTTOM - value / top * (_HEIGHT - _TOP - _BOTTOM), 1)
+def _ticks(highest: float, least: float = 0.0, steps: Sequence[float] = ()) -> list[float]:
+    """Return round numbers from 0 to the top of a chart, some four of them.
 
-
-def _top(highest: float, chart: Chart) -> float:
-    """Return the next round number, which is the top of the chart."""
-    highest = max(highest, chart.mark or 0.0)
+    ``least`` is the smallest step. ``steps`` are taken where they fit.
+    """
     if highest <= 0:
-        return 1.0
-    unit = 10.0 ** floor(log10(highest))
-    return next(unit * step for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if unit * step >= highest)
-
-
-def _label(name: str, hour: datetime, value: float, chart: Chart) -> str:
-    return escape(f"{name}, {hour:%Y-%m-%d %H:%M}: {_number(value)}{chart.unit}")
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
+        return [0.0, 1.0]
+    rough = highest / 4
+    unit = 10.0 ** floor(log10(rough))
+    decimal = max(least, next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= rough * 0.999))
+    step = next((step for step in steps if step >= rough >= steps[0] / 2), decimal)
+    return [step * n for n in range(ceil(highest / step * 0.9999) + 1)]

@@ -1,74 +1,116 @@
-"""The page: figures as tiles, plots and tables, in one file."""
+"""The page: figures as tiles, plots and tables, each with the query of its numbers, in one file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
 from html import escape
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
 
-from pipeline.report.chart import Chart, bars, lines
-from pipeline.report.figures import Figures, burn
+from pipeline.report.audit import audit_content, audit_tile, left_out
+from pipeline.report.chart import COLOURS, Axis, bars, lines
+from pipeline.report.figures import Figures, Row, burn
+from pipeline.report.markup import Html, duration, moment, nothing, table
+from pipeline.report.queries import QUERIES
 
 __all__ = ["page"]
 
-_TOPICS_SHOWN: Final = 7
-_STYLE: Final = """
-:root { color-scheme: light dark; --line: #8884; --soft: #8881; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 1000px; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
-.note, .legend { font-size: .9rem; margin: .2rem 0; } .note { opacity: .75; }
-.tiles { display: flex; flex-wrap: wrap; gap: .8rem; margin: 1.2rem 0; }
-.tiles div { background: var(--soft); border-radius: .5rem; padding: .6rem 1rem; min-width: 7.6rem; }
-.tiles b { display: block; font-size: 1.4rem; } .bad { color: #c0392b; } .good { color: #2e8b57; }
-svg { width: 100%; height: auto; } svg text { font-size: 11px; fill: currentColor; opacity: .75; }
-.grid { stroke: var(--line); stroke-width: .6; } .mark { stroke: #c0392b; stroke-dasharray: 6 4; }
-.legend span { margin-right: 1.2rem; }
-.legend i { display: inline-block; width: .8rem; height: .8rem; margin-right: .35rem; }
-table { border-collapse: collapse; width: 100%; font-size: .92rem; }
-th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
-td { overflow-wrap: anywhere; }
-"""
+_STYLE: Final = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+_ENDPOINTS_SHOWN: Final = 10
+_LINE_POINTS_MIN: Final = 3
+_PERCENTILES: Final = {"p50": "50 %", "p95": "95 %", "p99": "99 %"}
+_LATENCY_HEADS: Final = ("#Events", "#50 %", "#95 %", "#99 %", "#Longest", "#Late")
+_REASONS: Final = {
+    "credentials": "The endpoint refuses the credentials", "gone": "The address does not exist there",
+    "throttled": "The endpoint takes fewer requests", "redirect": "The endpoint redirects",
+    "refused": "The endpoint refuses the event", "failing": "The endpoint has an error",
+    "timeout": "No answer in time", "unreachable": "No connection", "other": "Other reasons",
+}  # fmt: skip
 
 
 def page(figures: Figures) -> str:
     """Return the whole HTML document."""
-    span = f"{figures.since:%Y-%m-%d %H:%M} to {figures.until:%Y-%m-%d %H:%M} UTC"
-    sections = (
-        ("Volume", "Records in the lake by hour and Kafka topic.", _volume(figures)),
-        ("Latency", "How long attempts at webhooks took: half, 95 % and 99 % of them were faster.", _latency(figures)),
-        ("Attempts and retries", "By hour; failed attempts are repeated by schedule.", _attempts(figures)),
-        ("Error budget", f"Used part of the attempts that may fail at a target of {figures.target:.2%}; above 1 the "
-         "budget is overdrawn.", _budget(figures)),
-        ("Failing endpoints", "Subscriptions with the most failed attempts.", _failing(figures.failing)),
-        ("Anomalies of volume", "Hours far from a topic's median.", _anomalies(figures.anomalies)),
-        ("Audit", "Is everything that was accepted in the lake, once and in order?", _audit(figures.audit)),
-    )  # fmt: skip
-    body = "".join(f'<h2>{name}</h2><p class="note">{escape(note)}</p>{content}' for name, note, content in sections)
+    span = f"{moment(figures.since)} to {moment(figures.until)} UTC"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>hookwire: delivery report</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>'
-        f'<h1>Delivery report</h1><p class="note">{span}; made {figures.made_at:%Y-%m-%d %H:%M} UTC</p>'
-        f"{_tiles(figures)}{body}</body></html>\n"
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body><main>'
+        f'<h1>Delivery report</h1><p class="note">{span}; made {moment(figures.made_at)} UTC</p>'
+        f"{_tiles(figures)}{''.join(_sections(figures))}{_about(figures)}</main></body></html>\n"
     )
 
 
+def _sections(figures: Figures) -> Iterator[str]:
+    late = duration(figures.answers.parameters["late_seconds"])
+    days = f"--since {figures.since:%Y-%m-%d} --until {figures.until - timedelta(days=1):%Y-%m-%d}"
+    yield _section("Age of the lake", "How old the newest data were when this page was made.", _ages(figures),
+                   "newest_event", "newest_attempt")  # fmt: skip
+    yield _section("Volume", "Records in the lake by Kafka topic.", _volume(figures), "volume")
+    yield _section("From acceptance to a 2xx answer",
+                   f"Half, 95 % and 99 % of the events were delivered sooner. Late: after more than {late}. Replays do "
+                   "not count.", _latency(figures), "latency")  # fmt: skip
+    yield _section("From acceptance to Kafka", f"By Kafka's time of the record. Late: after more than {late}.",
+                   _lateness(figures), "lateness")  # fmt: skip
+    yield _section("Attempts and retries", "Failed attempts are repeated by schedule.", _attempts(figures), "attempts")
+    yield _section("Duration of attempts", "Half, 95 % and 99 % of the attempts at webhooks were faster.",
+                   _durations(figures), "attempts")  # fmt: skip
+    yield _section("Error budget", f"Used part of the attempts that may fail at a target of {figures.target:.2%}; "
+                   "above 1 the budget is overdrawn.", _budget(figures), "attempts")  # fmt: skip
+    yield _section("Why attempts failed", "First and last seen within these days.", _reasons(figures), "reasons")
+    yield _section("Failing endpoints", "Subscriptions with the most failed attempts.", _failing(figures), "failing")
+    yield _section("Anomalies of volume", "Hours far from a topic's median.", _anomalies(figures.anomalies),
+                   command=f"hookwire pipeline anomaly {days}")  # fmt: skip
+    yield _section("Audit", "Is everything that was accepted in the lake, once and in order?", audit_content(figures))
+    yield _section("What the audit left out", "What it did not compare, or could not prove.", left_out(figures),
+                   command="hookwire pipeline audit --json")  # fmt: skip
+
+
+def _section(title: str, note: str, content: str, *queries: str, command: str = "") -> str:
+    source = "".join(
+        f"<details><summary>Query {name}</summary><pre>{escape(QUERIES[name])}</pre></details>" for name in queries
+    )
+    told = f'<p class="note">Command: <code>{escape(command)}</code></p>' if command else ""
+    return f'<section><h2>{title}</h2><p class="note">{escape(note)}</p>{content}{source}{told}</section>'
+
+
+def _about(figures: Figures) -> str:
+    values = "".join(
+        f"<li><code>:{name}</code> is <code>{escape(_literal(value))}</code></li>"
+        for name, value in figures.answers.parameters.items()
+    )
+    return (
+        '<section><h2>About the numbers</h2><p class="note">The queries are Spark SQL over the Delta tables '
+        f"<code>bronze</code> and <code>deliveries</code> of <code>{escape(figures.lake)}</code>. Their parameters:</p>"
+        f'<ul class="note">{values}</ul></section>'
+    )
+
+
+def _literal(value: object) -> str:
+    """Write the value of a parameter as SQL does."""
+    return f"DATE'{value}'" if isinstance(value, date) else repr(value)
+
+
+# --- tiles ---------------------------------------------------------------------------------------------------------
+
+
 def _tiles(figures: Figures) -> str:
-    records = sum(sum(hours.values()) for hours in figures.volume.values())
-    attempts, good = sum(a.attempts for a in figures.attempts), sum(a.good for a in figures.attempts)
-    share = good / attempts if attempts else None
-    findings = None if figures.audit is None else figures.audit["count"]
+    attempts = figures.answers["attempts"]
+    number, good = sum(row["attempts"] for row in attempts), sum(row["good"] for row in attempts)
+    share, delivered = good / number if number else None, figures.answers.delivered
+    newest = figures.newest.get("event")
     tiles = [
-        ("records", f"{records:,}", ""),
-        ("Kafka topics", f"{len(figures.volume):,}", ""),
-        ("attempts", f"{attempts:,}", ""),
-        ("of attempts delivered", "-" if share is None else f"{share:.2%}",
+        ("records", f"{sum(sum(of.values()) for of in figures.volume.values()):,}", ""),
+        ("attempts", f"{number:,}", ""),
+        ("of attempts delivered", "–" if share is None else f"{share:.2%}",
          "" if share is None else _mood(share >= figures.target)),
-        ("dead letters", f"{sum(a.dead for a in figures.attempts):,}", ""),
-        ("audit findings", "not run" if findings is None else f"{findings:,}",
-         "" if findings is None else _mood(findings == 0)),
+        ("95 % delivered within", "–" if delivered is None else duration(delivered["p95"]), ""),
+        ("delivered late", "–" if delivered is None else f"{delivered['late']:,}",
+         "" if delivered is None else _mood(delivered["late"] == 0)),
+        ("dead letters", f"{sum(row['dead'] for row in attempts):,}", ""),
+        ("age of the newest event", "–" if newest is None else duration(_seconds(figures.made_at - newest)), ""),
+        audit_tile(figures),
     ]  # fmt: skip
-    shown = "".join(f'<div><b class="{mood}">{value}</b>{name}</div>' for name, value, mood in tiles)
+    shown = "".join(f'<div><b class="{mood}">{escape(value)}</b>{name}</div>' for name, value, mood in tiles)
     return f'<div class="tiles">{shown}</div>'
 
 
@@ -76,95 +118,183 @@ def _mood(is_good: bool) -> str:
     return "good" if is_good else "bad"
 
 
+# --- sections ------------------------------------------------------------------------------------------------------
+
+
+def _ages(figures: Figures) -> str:
+    names = {"event": "newest event in bronze", "attempt": "newest attempt in deliveries"}
+    rows: list[tuple[object, ...]] = [(names[name], at, _age(figures, at), None) for name, at in figures.newest.items()]
+    rows += [
+        (f"last run of {job.name}", job.started_at, _age(figures, job.started_at), job.state) for job in figures.jobs
+    ]
+    if not rows:
+        return nothing("nothing was archived")
+    left = figures.uncopied
+    copied = nothing(
+        f"{left:,} attempt{'s' * (left != 1)} of these days {'is' if left == 1 else 'are'} not in the lake yet, and "
+        "not on this page: hookwire pipeline deliveries copies them"
+    )
+    return table(("What", "When (UTC)", "#Age", "State"), rows) + (copied if left else "")
+
+
+def _age(figures: Figures, at: datetime) -> str:
+    return duration(_seconds(figures.made_at - at))
+
+
+def _seconds(span: timedelta) -> float:
+    return max(span.total_seconds(), 0.0)
+
+
 def _volume(figures: Figures) -> str:
     if not figures.volume:
-        return _nothing("nothing was archived")
+        return nothing("nothing was archived in these days")
     by_size = sorted(figures.volume, key=lambda topic: -sum(figures.volume[topic].values()))
-    series = {topic: sorted(figures.volume[topic].items()) for topic in by_size[:_TOPICS_SHOWN]}
-    if rest := by_size[_TOPICS_SHOWN:]:
-        hours: dict[datetime, int] = {}
+    shown = len(by_size) if len(by_size) <= COLOURS else COLOURS - 1
+    series = {topic: sorted(figures.volume[topic].items()) for topic in by_size[:shown]}
+    if rest := by_size[shown:]:
+        sums: dict[datetime, int] = {}
         for topic in rest:
-            for hour, count in figures.volume[topic].items():
-                hours[hour] = hours.get(hour, 0) + count
-        series[f"{len(rest)} others"] = sorted(hours.items())
-    return bars(Chart(figures.since, figures.until), series)
+            for at, count in figures.volume[topic].items():
+                sums[at] = sums.get(at, 0) + count
+        series[f"{len(rest)} others"] = sorted(sums.items())
+    axis = Axis.of([at for points in series.values() for at, _ in points], _step(figures))
+    return bars("Records by Kafka topic", axis, series)
 
 
-def _latency(figures: Figures) -> str:
-    if not figures.attempts:
-        return _nothing("no attempts")
-    names = ("50 %", "95 %", "99 %")
-    series = {name: [(a.hour, a.seconds[n] * 1000) for a in figures.attempts] for n, name in enumerate(names)}
-    return lines(Chart(figures.since, figures.until, unit=" ms"), series)
+def _step(figures: Figures) -> timedelta:
+    return timedelta(hours=1) if figures.answers.parameters["grain"] == "hour" else timedelta(days=1)
 
 
 def _attempts(figures: Figures) -> str:
-    if not figures.attempts:
-        return _nothing("no attempts")
+    rows = figures.answers["attempts"]
+    if not rows:
+        return _no_attempts()
     series = {
-        "first tries": [(a.hour, a.attempts - a.retries) for a in figures.attempts],
-        "retries": [(a.hour, a.retries) for a in figures.attempts],
+        "first tries": [(row["at"], row["attempts"] - row["retries"]) for row in rows],
+        "retries": [(row["at"], row["retries"]) for row in rows],
     }
-    return bars(Chart(figures.since, figures.until), series)
+    return bars("First tries and retries", Axis.of([row["at"] for row in rows], _step(figures)), series)
+
+
+def _durations(figures: Figures) -> str:
+    rows = figures.answers["attempts"]
+    if not rows:
+        return _no_attempts()
+    step = _step(figures)
+    if len(rows) < _LINE_POINTS_MIN:
+        name = "Hour (UTC)" if step < timedelta(days=1) else "Day"
+        cells = [(row["at"], row["attempts"], *(duration(row[p]) for p in _PERCENTILES)) for row in rows]
+        return table((name, "#Attempts", *(f"#{words}" for words in _PERCENTILES.values())), cells)
+    series = {words: [(row["at"], row[p]) for row in rows] for p, words in _PERCENTILES.items()}
+    return lines("Duration of attempts", Axis.of([row["at"] for row in rows], step), series, duration)
 
 
 def _budget(figures: Figures) -> str:
-    if not figures.attempts:
-        return _nothing("no attempts")
-    return lines(Chart(figures.since, figures.until, mark=1.0), {"used": burn(figures.attempts, figures.target)})
+    points = burn(figures.answers["attempts"], figures.target)
+    if not points:
+        return _no_attempts()
+    used = points[-1][1]
+    said = f'<p class="{_mood(used <= 1)}">{used:.2f} of the budget is used.</p>'
+    if len(points) < _LINE_POINTS_MIN:
+        return said
+    axis = Axis.of([at for at, _ in points], _step(figures))
+    return said + lines("Used error budget", axis, {"used": points}, mark=1.0)
 
 
-def _failing(found: Sequence[Mapping[str, Any]]) -> str:
+def _no_attempts() -> str:
+    return nothing("no attempts in these days; hookwire pipeline deliveries copies them into the lake")
+
+
+def _latency(figures: Figures) -> str:
+    found = figures.answers.latency(of_day=False)
     if not found:
-        return _nothing("none; run hookwire pipeline deliveries and then metrics to fill this table")
-    rows = ((row["subscription"], row["attempts"], row["failed"], f"{row['share']:.1%}", row["dead"]) for row in found)
-    return _table(("subscription", "attempts", "failed", "share", "dead letters"), rows)
+        return nothing("nothing was delivered in these days, as far as the lake knows")
+    shown = [row["subscription"] for row in found[:_ENDPOINTS_SHOWN]]
+    daily = [row for row in figures.answers.latency(of_day=True) if row["subscription"] in shown]
+    days = [(_endpoint(figures, row["subscription"]), row["day"], *_latency_cells(row)) for row in daily]
+    by_day = table(("Endpoint", "Day", *_LATENCY_HEADS), days)
+    rest = len(found) - len(shown)
+    others = nothing(f"{rest} faster endpoint{'s' * (rest != 1)} not shown; the query has all") if rest else ""
+    if len({row["day"] for row in daily}) == 1:
+        return by_day + others
+    endpoints = [(_endpoint(figures, row["subscription"]), *_latency_cells(row)) for row in found[:_ENDPOINTS_SHOWN]]
+    together = table(("Endpoint", *_LATENCY_HEADS), endpoints)
+    folded = f"<details><summary>By endpoint and day</summary>{by_day}</details>"
+    return _latency_chart(figures) + together + others + folded
 
 
-def _anomalies(found: Sequence[Mapping[str, Any]]) -> str:
+def _latency_chart(figures: Figures) -> str:
+    rows = figures.answers.latency_by_day()
+    if len(rows) < _LINE_POINTS_MIN:
+        return ""
+    days = [datetime.combine(row["day"], datetime.min.time(), UTC) for row in rows]
+    series = {words: [(day, row[p]) for day, row in zip(days, rows, strict=True)] for p, words in _PERCENTILES.items()}
+    axis = Axis.of(days, timedelta(days=1))
+    return lines("From acceptance to a 2xx answer, all endpoints by day", axis, series, duration)
+
+
+def _lateness(figures: Figures) -> str:
+    rows = [(row["topic"], *_latency_cells(row)) for row in figures.answers["lateness"]]
+    return table(("Kafka topic", *_LATENCY_HEADS), rows) if rows else nothing("no events of the hub in these days")
+
+
+def _latency_cells(row: Row) -> tuple[object, ...]:
+    times = (duration(row[name]) for name in (*_PERCENTILES, "longest"))
+    late = Html(f'<span class="bad">{row["late"]:,}</span>') if row["late"] else 0
+    return row["events"], *times, late
+
+
+def _endpoint(figures: Figures, subscription: str) -> Html:
+    """Return what people call the subscription; its id, which the commands take, stands small below."""
+    found = figures.endpoints.get(subscription)
+    if found is None:
+        return Html(f"<code>{escape(subscription)}</code><small>not in the database any more</small>")
+    host = (found.host,) if found.name and found.host else ()
+    more = " · ".join((*host, found.topic, subscription))
+    return Html(f"{escape(figures.called(subscription))}<small>{escape(more)}</small>")
+
+
+def _reasons(figures: Figures) -> str:
+    found = figures.answers["reasons"]
     if not found:
-        return _nothing("none")
-    names = ("kind", "topic", "hour", "records", "median", "distance")
-    return _table(names, ([row[name] for name in names] for row in found))
+        return nothing("no attempt failed")
+    rows = [
+        (_reason(row), _of_endpoints(figures, row), row["attempts"], row["dead"], row["first_seen"], row["last_seen"])
+        for row in found
+    ]
+    heads = ("Reason", "Endpoints", "#Attempts", "#Dead letters", "First seen (UTC)", "Last seen (UTC)")
+    return table(heads, rows)
 
 
-def _audit(audit: Mapping[str, Any] | None) -> str:
-    if audit is None:
-        return _nothing("not run: hookwire pipeline audit --json > audit.json, then --audit audit.json")
-    since, until = (datetime.fromisoformat(audit[name]) for name in ("since", "until"))
-    words = (
-        f"{audit['records']:,} records in {audit['cells']:,} cells from {since:%Y-%m-%d %H:%M} to "
-        f"{until:%Y-%m-%d %H:%M} UTC, "
-        f"{audit['unequal']:,} cells unequal, {len(audit['unjudged']):,} unjudged; {audit['count']:,} findings"
-    )
+def _reason(row: Row) -> Html:
+    codes = " · ".join(str(row[name]).replace("_", " ") for name in ("status", "outcome") if row[name] is not None)
+    reason: str = row["reason"]
+    return Html(f"{escape(_REASONS.get(reason, reason))}<small>{escape(codes)}</small>")
+
+
+def _of_endpoints(figures: Figures, row: Row) -> object:
+    return _endpoint(figures, row["subscription"]) if row["endpoints"] == 1 else f"{row['endpoints']:,} endpoints"
+
+
+def _failing(figures: Figures) -> str:
+    found = figures.answers["failing"]
+    if not found:
+        return nothing("none")
     rows = [
         (
-            found["fault"],
-            _place(found),
-            datetime.fromisoformat(found["hour"]),
-            f"{found['count']:,}",
-            " ".join(found["examples"]),
+            _endpoint(figures, row["subscription"]), row["attempts"], row["failed"],
+            f"{row['failed'] / row['attempts']:.1%}", row["dead"], row["last_delivered"], row["last_failed"],
         )
-        for found in audit["findings"]
-    ]
-    table = _table(("finding", "topic", "hour", "count", "events"), rows) if rows else ""
-    return f'<p class="{_mood(audit["count"] == 0)}">{escape(words)}</p>{table}'
+        for row in found
+    ]  # fmt: skip
+    heads = ("Endpoint", "#Attempts", "#Failed", "#Share", "#Dead letters", "Last delivered (UTC)", "Last failed (UTC)")
+    return table(heads, rows)
 
 
-def _place(found: Mapping[str, Any]) -> str:
-    subscription = found.get("subscription")
-    return f"{found['topic']} to {subscription}" if subscription else found["topic"]
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    lines = "".join(f"<tr>{''.join(f'<td>{escape(_words(cell))}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>{lines}</table>"
-
-
-def _words(cell: object) -> str:
-    return f"{cell:%Y-%m-%d %H:%M}" if isinstance(cell, datetime) else str(cell)
-
-
-def _nothing(words: str) -> str:
-    return f"<p>{escape(words)}</p>"
+def _anomalies(found: Sequence[Mapping[str, object]]) -> str:
+    if not found:
+        return nothing("none")
+    names = ("kind", "topic", "hour", "records", "median", "distance")
+    return table(
+        ("Kind", "Topic", "Hour (UTC)", "#Records", "#Median", "#Distance"), ([r[n] for n in names] for r in found)
+    )

@@ -1,61 +1,210 @@
-"""The report's page: one file, nothing fetched, nothing of a stranger's left as markup."""
+"""The report's page: one file, nothing fetched, nothing of a stranger's left as markup, whatever the data are."""
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from pipeline.report.figures import AttemptCounts, Figures, burn
+from pipeline.report.chart import Axis, bars, lines
+from pipeline.report.figures import Endpoint, Figures, Job, LakeAnswers, burn
+from pipeline.report.markup import duration
 from pipeline.report.page import page
+from pipeline.report.queries import QUERIES, grain_of
 
 BEGIN = datetime(2026, 1, 15, tzinfo=UTC)
 HOURS = [BEGIN + timedelta(hours=n) for n in range(24)]
+TIMES = {"p50": 0.34, "p95": 7.25, "p99": 95.0, "longest": 7260.0}
 AUDIT: Mapping[str, Any] = {
     "since": "2026-01-15T00:00:00+00:00", "until": "2026-01-16T00:00:00+00:00", "records": 2424, "cells": 96,
-    "unequal": 1, "unjudged": [], "count": 1,
+    "unequal": 1, "unjudged": [{}], "count": 2, "remembered": 7, "outside": 3, "unproved": 4, "unsealed": 5,
+    "erased": 6, "unconfirmed": ["evt_k3v7q2ha_9"], "lake": ["bronze: commit 17, <DELETE> by delta-rs"],
+    "deleted": [{"topic": "orders", "before": "2026-01-10", "known": "", "cells": 2, "events": 8,
+                 "verdict": "unconfirmed"}],
     "findings": [{"fault": "lost", "topic": "<b>orders</b>", "hour": "2026-01-15T09:00:00+00:00", "count": 1,
-                  "examples": ["evt_k3v7q2ha_42"]}],
+                  "examples": ["evt_k3v7q2ha_42"]},
+                 {"fault": "late", "topic": "orders", "hour": "2026-01-15T09:00:00+00:00", "count": 1,
+                  "examples": ["evt_k3v7q2ha_43"], "subscription": "sub_a"}],
 }  # fmt: skip
 
 
-def figures(**changes: Any) -> Figures:
+def attempts(hours: list[datetime], good: int = 99) -> list[dict[str, Any]]:
+    return [
+        {"at": hour, "attempts": 100, "good": good, "retries": 4, "dead": 1, "p50": 0.004, "p95": 0.03, "p99": 0.2}
+        for hour in hours
+    ]
+
+
+def latency(subscription: str | None, day: date | None) -> dict[str, Any]:
+    return {"subscription": subscription, "day": day, "events": 90, "late": 2, **TIMES}
+
+
+ROWS: dict[str, list[dict[str, Any]]] = {
+    "volume": [
+        *({"topic": "<b>orders</b>", "at": hour, "records": 100 + hour.hour} for hour in HOURS),
+        {"topic": "carts", "at": HOURS[3], "records": 7},
+    ],
+    "attempts": attempts(HOURS),
+    "latency": [latency(each, day) for each in (None, "sub_a", "sub_<b>") for day in (None, BEGIN.date())],
+    "reasons": [{"reason": "failing", "status": 503, "outcome": "server_error", "attempts": 24, "endpoints": 1,
+                 "subscription": "sub_a", "dead": 1, "first_seen": HOURS[1], "last_seen": HOURS[20]}],
+    "failing": [{"subscription": "sub_a", "attempts": 9, "failed": 3, "dead": 1, "last_delivered": HOURS[2],
+                 "last_failed": HOURS[20]}],
+    "lateness": [{"topic": "orders", "events": 2424, "late": 0, **TIMES}],
+    "newest_event": [{"at": HOURS[23]}],
+    "newest_attempt": [{"at": None}],
+}  # fmt: skip
+
+
+def figures(rows: Mapping[str, Any] | None = None, grain: str = "hour", **changes: Any) -> Figures:
+    parameters = {"first": BEGIN.date(), "last": BEGIN.date(), "grain": grain, "late_seconds": 3600.0}
     values: dict[str, Any] = {
-        "since": BEGIN, "until": BEGIN + timedelta(days=1), "made_at": BEGIN + timedelta(days=1),
-        "volume": {"<b>orders</b>": {hour: 100 + hour.hour for hour in HOURS}, "carts": {HOURS[3]: 7}},
-        "attempts": [AttemptCounts(hour, 100, 99 - hour.hour % 3, 4, 1, (0.004, 0.03, 0.2)) for hour in HOURS],
+        "since": BEGIN, "until": BEGIN + timedelta(days=1), "made_at": BEGIN + timedelta(days=1), "lake": "file:///lake",
+        "answers": LakeAnswers(parameters, ROWS | dict(rows or {})),
         "anomalies": [{"kind": "spike", "topic": "carts", "hour": HOURS[3], "records": 7, "median": 0, "distance": 7}],
-        "failing": [{"subscription": "sub_<a>", "attempts": 9, "failed": 3, "share": 1 / 3, "dead": 1}], "audit": AUDIT,
+        "endpoints": {"sub_a": Endpoint("Billing & Co", "hooks.example", "orders")},
+        "jobs": [Job("archive", HOURS[22], "done")], "audit": AUDIT,
     }  # fmt: skip
     return Figures(**values | changes)
+
+
+def cells(html: str, heading: str) -> list[str]:
+    """The words of the cells below a heading."""
+    section = html.partition(f"<h2>{heading}</h2>")[2].partition("</section>")[0].partition("<details")[0]
+    return [
+        re.sub("<small>", " | ", each).replace("</small>", "") for each in re.findall(r"<td[^>]*>(.*?)</td>", section)
+    ]
 
 
 def test_the_page_shows_each_part_and_fetches_nothing() -> None:
     html = page(figures())
     assert re.findall(r"<h2>(.*?)</h2>", html) == [
-        "Volume", "Latency", "Attempts and retries", "Error budget", "Failing endpoints", "Anomalies of volume",
-        "Audit",
+        "Age of the lake", "Volume", "From acceptance to a 2xx answer", "From acceptance to Kafka",
+        "Attempts and retries", "Duration of attempts", "Error budget", "Why attempts failed", "Failing endpoints",
+        "Anomalies of volume", "Audit", "What the audit left out", "About the numbers",
     ]  # fmt: skip
     assert (html.count("<svg"), re.findall(r"https?://|<script|src=|@import", html)) == (4, [])
     assert ("<b>orders</b>" in html, html.count("&lt;b&gt;orders&lt;/b&gt;") > 24) == (False, True)
-    assert "evt_k3v7q2ha_42" in html
-    assert "<td>sub_&lt;a&gt;</td><td>9</td><td>3</td><td>33.3%</td><td>1</td>" in html
+
+
+def test_the_page_answers_who_fails_why_and_since_when() -> None:
+    """GP-14: names and hosts instead of ids, reasons with first and last seen."""
+    html = page(figures())
+    assert cells(html, "Why attempts failed") == [
+        "The endpoint has an error | 503 · server error", "Billing &amp; Co | hooks.example · orders · sub_a", "24",
+        "1", "2026-01-15 01:00", "2026-01-15 20:00",
+    ]  # fmt: skip
+    assert cells(html, "Failing endpoints")[:5] == [
+        "Billing &amp; Co | hooks.example · orders · sub_a", "9", "3", "33.3%", "1",
+    ]  # fmt: skip
+    assert "orders to Billing &amp; Co (sub_a)" in cells(html, "Audit")
+
+
+def test_the_page_answers_how_long_events_took_and_how_old_the_lake_is() -> None:
+    """GP-14: an endpoint that the database has forgotten keeps its id."""
+    html = page(figures())
+    times = ["90", "340 ms", "7.25 s", "1 min 35 s", "2 h 1 min", '<span class="bad">2</span>']
+    assert cells(html, "From acceptance to a 2xx answer") == [
+        "<code>sub_&lt;b&gt;</code> | not in the database any more", "2026-01-15", *times,
+        "Billing &amp; Co | hooks.example · orders · sub_a", "2026-01-15", *times,
+    ]  # fmt: skip
+    assert cells(html, "From acceptance to Kafka") == ["orders", "2,424", *times[1:5], "0"]
+    assert cells(html, "Age of the lake") == [
+        "newest event in bronze", "2026-01-15 23:00", "1 h", "–", "last run of archive", "2026-01-15 22:00", "2 h",
+        "done",
+    ]  # fmt: skip
+
+
+def test_the_page_tells_what_the_audit_left_out() -> None:
+    """GP-14."""
+    section = page(figures()).partition("<h2>What the audit left out</h2>")[2].partition("</section>")[0]
+    assert re.findall("<li>(.*?)</li>", section) == [
+        "events that were accepted before or after these hours: 2026-01-15 00:00 to 2026-01-16 00:00 UTC",
+        "orders: 8 events in 2 cells of days before 2026-01-10, which retention deleted (unconfirmed)",
+        "records in the lake that belong to other hours: 3",
+        "unjudged cells, which differ, and whose events are gone or too many: 1",
+        "cells whose contents the ledger does not know, or that were partly erased: 4",
+        "records that no seal proves: 5",
+        "erased events, of which only the place is compared: 6",
+        "unconfirmed erasures, of which the database knows nothing: 1",
+    ]
+
+
+def test_without_an_audit_the_page_has_the_end_of_the_last_one() -> None:
+    """GP-14."""
+    last = {"ended_at": HOURS[4], "exit_code": 1, "findings": 3, "not_compared": 0, "reason": None}
+    pages = [page(figures(audit=None, last_audit=found)) for found in (None, last)]
+    assert ["<p>not run: " in pages[0], "exit 1, 3 findings, 0 not compared" in pages[1]] == [True, True]
+    assert '<b class="bad">exit 1</b>last audit, Jan 15' in pages[1]
+
+
+def test_each_number_has_its_query_on_the_page() -> None:
+    """GP-14."""
+    html = page(figures())
+    shown = re.findall(r"<summary>Query (\w+)</summary>", html)
+    assert set(shown) == set(QUERIES)
+    assert "<code>:first</code> is <code>DATE&#x27;2026-01-15&#x27;</code>" in html
 
 
 def test_a_hub_that_has_done_nothing_yet_has_a_page_too() -> None:
-    html = page(figures(volume={}, attempts=[], anomalies=[], failing=[], audit=None))
+    html = page(figures({name: [] for name in QUERIES}, audit=None, anomalies=[], jobs=[]))
     assert (html.count("<svg"), "not run" in html) == (0, True)
 
 
 @pytest.mark.parametrize(("good", "last"), [(100, 0.0), (99, 1.0), (97, 3.0)])
 def test_the_error_budget_is_that_of_the_whole_span(good: int, last: float) -> None:
     """PL-04."""
-    hours = [AttemptCounts(hour, 100, good, 0, 0, (0.0, 0.0, 0.0)) for hour in HOURS]
-    assert burn(hours, 0.99)[-1] == (HOURS[-1], pytest.approx(last))
+    assert burn(attempts(HOURS, good), 0.99)[-1] == (HOURS[-1], pytest.approx(last))
+
+
+@pytest.mark.parametrize(("days", "grain"), [(0, "hour"), (1, "hour"), (7, "hour"), (8, "day"), (28, "day")])
+def test_a_bar_stands_for_a_day_where_hours_would_be_too_narrow(days: int, grain: str) -> None:
+    assert grain_of([BEGIN.date() + timedelta(days=n) for n in range(days)]) == grain
+
+
+def test_one_hour_of_data_is_no_dot_in_an_empty_frame() -> None:
+    """GP-14: the axis is that of the day that has data, and a line of one point is a row of numbers."""
+    html = page(figures({"attempts": attempts(HOURS[9:10])}))
+    assert cells(html, "Duration of attempts") == ["2026-01-15 09:00", "100", "4 ms", "30 ms", "200 ms"]
+    (first, *_) = re.findall(r'<rect class="c1" x="([0-9.]+)" y="[0-9.]+" width="([0-9.]+)"', html)
+    assert [float(each) for each in first] == pytest.approx([2.9, 35.8], abs=0.1)
 
 
 def test_a_bar_is_as_high_as_its_number() -> None:
-    (tallest, *rest) = sorted((float(h) for h in re.findall(r'<rect [^>]*height="([0-9.]+)"', page(figures(
-        volume={"orders": {HOURS[0]: 50, HOURS[1]: 100}}, attempts=[])))), reverse=True)  # fmt: skip
-    assert [tallest] == pytest.approx([2 * height for height in rest], abs=0.3)
+    drawn = bars("", Axis.of(HOURS, timedelta(hours=1)), {"orders": [(HOURS[0], 50), (HOURS[1], 100)]})
+    heights = [float(each) for each in re.findall(r'<rect [^>]*height="([0-9.]+)"', drawn)]
+    assert heights == pytest.approx([50.0, 100.0])
+
+
+def test_a_line_ends_where_hours_have_no_value() -> None:
+    points = [(HOURS[n], float(n)) for n in (1, 2, 3, 9, 10)]
+    drawn = lines("", Axis.of(HOURS, timedelta(hours=1)), {"p50": points})
+    assert [each.count(",") for each in re.findall('<polyline [^>]*points="(.*?)"', drawn)] == [3, 2]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.2, ["0 ms", "50 ms", "100 ms", "150 ms", "200 ms"]), (26.0, ["0 ms", "10 s", "20 s", "30 s"]),
+        (830.0, ["0 ms", "5 min", "10 min", "15 min"]), (5_000.0, ["0 ms", "30 min", "1 h", "1 h 30 min"]),
+        (400_000.0, ["0 ms", "2 d", "4 d", "6 d"]),
+    ],
+)  # fmt: skip
+def test_an_axis_of_times_has_round_times(seconds: float, shown: list[str]) -> None:
+    drawn = lines("", Axis.of(HOURS, timedelta(hours=1)), {"p50": [(HOURS[0], seconds)]}, duration)
+    assert re.findall(r'%">([^<]+)<', drawn.partition('class="along"')[0]) == shown
+
+
+@pytest.mark.parametrize("highest", [0, 1, 3, 7, 100, 1001, 0.0042])
+def test_an_axis_has_round_numbers_up_to_the_highest(highest: float) -> None:
+    drawn = bars("", Axis.of(HOURS, timedelta(hours=1)), {"orders": [(HOURS[0], highest)]})
+    ticks = [
+        float(each.replace(",", "")) for each in re.findall(r'%">([0-9.,]+)<', drawn.partition('class="along"')[0])
+    ]
+    assert (ticks[0], ticks[-1] >= highest, 2 <= len(ticks) <= 6, len(set(ticks)) == len(ticks)) == (
+        0,
+        True,
+        True,
+        True,
+    )

@@ -1,28 +1,33 @@
-"""``hookwire pipeline report``: writes one HTML file about volume, latency, retries, error budget and audit."""
+"""``hookwire pipeline report``: writes one HTML file about volume, latency, failures, the lake's age and the audit."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from app.cli.entry import Config, Json, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.pipeline.insight import Since, Until, days_of, insight_of
-from app.cli.pipeline.lake import Lake, told_failures
+from app.cli.pipeline.lake import Lake, lake_of, told_failures
 from app.settings.settings import Settings
 from runtime.counted import counted
 
 if TYPE_CHECKING:
-    from pipeline.report.figures import AttemptCounts, Figures
+    from db.pool import Session
+    from pipeline.report.figures import Figures
+    from pipeline.storage import LakeStorage
 
 __all__ = ["report"]
 
-_FAILING_SHOWN = 10
+_THRESHOLD: Final = 6.0
+_JOBS: Final = ("archive", "deliveries", "audit")
+_LAKES_MAX: Final = 100
 
 Output = Annotated[Path, typer.Option("--output", help="The file to write.")]
 Audit = Annotated[Path | None, typer.Option("--audit", help="The output of `audit --json`.")]
@@ -33,9 +38,14 @@ def report(
     output: Output = Path("hookwire-report.html"), since: Since = None, until: Until = None, audit: Audit = None,
     target: Target = 0.99, lake: Lake = None, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
-    """Write a report that a person can open in a browser, without a network.
+    """Write a report that a person can open in a browser, without a network. Each number has its query there.
+
+    Its numbers are those of the lake: run `hookwire pipeline deliveries` first. The database only gives the endpoints
+    their names and hosts, and how the last audit ended.
 
     Examples:
+
+      hookwire pipeline deliveries; hookwire pipeline report
 
       hookwire pipeline audit --json > audit.json; hookwire pipeline report --audit audit.json
 
@@ -49,10 +59,14 @@ def report(
 def _audit(file: Path | None) -> dict[str, Any] | None:
     if file is None:
         return None
+    from pipeline.report.audit import COUNTS, LISTS
+
     try:
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        if not {"count", "findings", "records", "cells", "unequal", "unjudged", "since", "until"} <= set(found):
-            raise ValueError("members are missing")
+        if not all(isinstance(found[name], int) for name in COUNTS) or not all(
+            isinstance(found[name], list) for name in LISTS
+        ):
+            raise ValueError("members have other types")
         for moment in (found["since"], found["until"], *(finding["hour"] for finding in found["findings"])):
             datetime.fromisoformat(moment)
     except (OSError, ValueError, TypeError, KeyError) as error:
@@ -64,30 +78,57 @@ async def _report(
     settings: Settings, lake: str | None, days: tuple[date, date], audit: dict[str, Any] | None, target: float,
     output: Path, *, as_json: bool,
 ) -> int:  # fmt: skip
+    from app.cli.database import opened_connection
     from pipeline.report.figures import summary
 
-    since = datetime.combine(days[0], datetime.min.time(), UTC)
-    until = datetime.combine(days[1] + timedelta(days=1), datetime.min.time(), UTC)
-    attempts = await _attempts(settings, since, until)
-
-    def figures() -> Figures:
-        from pipeline.report.figures import Figures
-
-        insight = insight_of("report", lake, settings, *days)
-        volume: dict[str, dict[datetime, int]] = {}
-        for row in insight.volume():
-            volume.setdefault(row["topic"], {})[row["hour"]] = row["records"]
-        anomalies = insight.anomalies(since, until, 6.0)
-        failing = insight.failing(_FAILING_SHOWN)
-        return Figures(since, until, datetime.now(UTC), volume, attempts, anomalies, failing, audit, target)
-
-    found = await asyncio.to_thread(figures)
+    storage = lake_of(lake, settings)
+    found = await asyncio.to_thread(_figures, settings, lake, days, audit, target)
+    async with opened_connection(settings, application_name="hookwire report", statement_seconds=600) as connection:
+        found = await _known(connection, storage, found)
     _write(found, output)
     if as_json:
         say(json.dumps({"output": str(output), **summary(found)}, default=lambda moment: moment.isoformat()))
     else:
-        say(f"{output}: {counted(sum(hour.attempts for hour in attempts), 'attempt')}; open it in a browser")
+        attempts = sum(row["attempts"] for row in found.answers["attempts"])
+        say(f"{output}: {counted(attempts, 'attempt')}; open it in a browser")
     return 0
+
+
+def _figures(
+    settings: Settings, lake: str | None, days: tuple[date, date], audit: dict[str, Any] | None, target: float
+) -> Figures:
+    """Return what the lake knows."""
+    from pipeline.report.figures import Figures, Job
+    from pipeline.runs import newest_runs
+
+    since, until = _midnight(days[0]), _midnight(days[1] + timedelta(days=1))
+    insight = insight_of("report", lake, settings, *days)
+    answers = insight.answers(settings.pipeline_late_seconds)
+    anomalies = insight.anomalies(since, until, _THRESHOLD)
+    storage = lake_of(lake, settings)
+    runs = newest_runs(storage)
+    jobs = [
+        Job(name, datetime.fromisoformat(runs[name].started_at), runs[name].state) for name in _JOBS if name in runs
+    ]
+    return Figures(
+        since, until, datetime.now(UTC), storage.uri, answers, anomalies, jobs=jobs, audit=audit, target=target
+    )
+
+
+async def _known(connection: Session, storage: LakeStorage, figures: Figures) -> Figures:
+    """Add what the database knows: the names of the endpoints, attempts to copy, and how the last audit ended."""
+    from pipeline.day import counts_of_days
+    from pipeline.delivery import delivery_table
+    from pipeline.report.figures import Endpoint
+
+    rows = await connection.fetch("lake.endpoints", sorted(figures.subscriptions))
+    endpoints = {row["public_id"]: Endpoint(row["name"], row["host"], row["topic"]) for row in rows}
+    counts = await connection.fetch("lake.attempt_days", figures.since, figures.until)
+    copied = await asyncio.to_thread(lambda: counts_of_days(delivery_table(storage).snapshot()))
+    uncopied = sum(max(0, row["attempts"] - copied.get(row["day"], 0)) for row in counts)
+    audits = await connection.fetch("lake_mark.audits", _LAKES_MAX)
+    last = next((row for row in audits if row["lake"] == storage.uri and row["ended_at"] is not None), None)
+    return replace(figures, endpoints=endpoints, uncopied=uncopied, last_audit=last)
 
 
 def _write(figures: Figures, output: Path) -> None:
@@ -99,10 +140,5 @@ def _write(figures: Figures, output: Path) -> None:
         raise CommandFailed(f"cannot write {output}: {error}", 2) from None
 
 
-async def _attempts(settings: Settings, since: datetime, until: datetime) -> list[AttemptCounts]:
-    from app.cli.database import opened_connection
-    from pipeline.report.figures import AttemptCounts
-
-    async with opened_connection(settings, application_name="hookwire report", statement_seconds=600) as connection:
-        rows = await connection.fetch("lake.attempts", since, until)
-    return [AttemptCounts(**{**row, "seconds": tuple(row["seconds"])}) for row in rows]
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, datetime.min.time(), UTC)
