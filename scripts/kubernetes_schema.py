@@ -19,6 +19,7 @@ _KINDS: Final = {
     "apps/v1 Deployment": "io.k8s.api.apps.v1.Deployment", "v1 Secret": "io.k8s.api.core.v1.Secret",
     "v1 Service": "io.k8s.api.core.v1.Service",
     "policy/v1 PodDisruptionBudget": "io.k8s.api.policy.v1.PodDisruptionBudget",
+    "batch/v1 CronJob": "io.k8s.api.batch.v1.CronJob",
 }  # fmt: skip
 
 

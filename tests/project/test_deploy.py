@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 import yaml
 from jsonschema import Draft202012Validator
 
+from app.cli.main import application
 from app.settings.settings import PREFIX, Settings, load_settings
 from app.web.api.contract import openapi_document
 from app.web.application import build_api
@@ -39,7 +41,7 @@ def faults(thing: dict[str, Any]) -> list[str]:
     return [error.message for error in Draft202012Validator({**kind, "$defs": SCHEMA["$defs"]}).iter_errors(thing)]
 
 
-@pytest.mark.parametrize("kind", ["Secret", "Deployment", "Service", "PodDisruptionBudget"])
+@pytest.mark.parametrize("kind", ["Secret", "Deployment", "Service", "PodDisruptionBudget", "CronJob"])
 def test_an_object_follows_the_schema_of_kubernetes(kind: str) -> None:
     assert faults(objects()[kind]) == []
 
@@ -73,6 +75,22 @@ def test_the_objects_fit_the_image_and_the_hub() -> None:
     )
     mounts = [one["mountPath"] for one in container["volumeMounts"]]
     assert any(env["HOOKWIRE_DATA_DIR"].startswith(mount) for mount in mounts)
+
+
+def test_the_audit_of_the_night_fits_the_image_and_the_settings() -> None:
+    """GP-14: settings and a command that exist, the image's account, the hub's secret, and no second try."""
+    spec = objects()["CronJob"]["spec"]["jobTemplate"]["spec"]
+    pod = spec["template"]["spec"]
+    [container] = pod["containers"]
+    group: Any = typer.main.get_command(application())
+    verb, name = container["args"]
+    secrets = [each["secretRef"]["name"] for each in container["envFrom"]]
+    assert (name in group.commands[verb].commands, spec["backoffLimit"], pod["restartPolicy"]) == (True, 0, "Never")
+    assert ({one["name"] for one in container["env"]} - KNOWN, secrets[0]) == (
+        set(),
+        objects()["Secret"]["metadata"]["name"],
+    )
+    assert f"USER {pod['securityContext']['runAsUser']}\n" in (ROOT / "Dockerfile.lake").read_text("utf-8")
 
 
 def test_the_compose_file_follows_its_schema() -> None:
