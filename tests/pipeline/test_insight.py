@@ -116,6 +116,14 @@ def test_the_commands_read_lake_and_database(
     code, schemas_found = hookwire("schema", "--json")
     assert (code, json.loads(schemas_found)[0]["schema"]) == (0, "OBJECT<id: BIGINT>")
     assert hookwire("anomaly", "--json") == (0, "[]\n")
-    code, said = hookwire("report", "--output", str(tmp_path / "report.html"))
-    html = (tmp_path / "report.html").read_text()
-    assert (code, "3 attempts" in said, html.count("<svg"), "66.67%" in html) == (0, True, 4, True)
+    pages = []
+    for copied in (False, True):
+        if copied:
+            assert hookwire("deliveries")[0] == 0
+        code, said = hookwire("report", "--output", str(tmp_path / "report.html"))
+        html = (tmp_path / "report.html").read_text()
+        pages.append((code, said.partition(": ")[2], "3 attempts of these days are not in the lake yet" in html))
+    assert pages == [
+        (0, "0 attempts; open it in a browser\n", True), (0, "3 attempts; open it in a browser\n", False),
+    ]  # fmt: skip
+    assert (html.count("<svg"), "66.67%" in html) == (2, True)
