@@ -204,3 +204,27 @@ async def test_a_key_for_some_topics_sees_its_own_only(running_hub: RunHub) -> N
     assert names[1] >= {("hold", "kafka orders.a"), ("hold", "kafka users.a"), ("sink", "kafka"), ("deliveries", "")}
     assert [answer.status_code for answer in refused] == [401, 403]
     assert set(ready) == {"status", "database", "sinks", "verdict"}
+
+
+_AUDITED = """
+INSERT INTO hookwire.lake_audits (lake, ended_at, exit_code, findings, not_compared)
+VALUES ('s3a://lakes/hub', now() - interval '7 h', 1, 3, 0)
+"""
+
+
+async def test_findings_of_the_last_audit_of_a_lake_are_told_by_the_api_the_command_and_the_page(
+    running_hub: RunHub, database_url: str
+) -> None:
+    """GP-14: an audit ended with an exit code that nobody saw. A key for some topics does not see lakes."""
+    async with running_hub(ALL_ROLES) as hub, opened(database_url) as (_, sql):
+        await sql.execute(_AUDITED)
+        status = await hub.until("/status", lambda found: part_of(found, "lake", "s3a://lakes/hub")["state"])
+        page = await until(lambda: shows(hub, "lake s3a://lakes/hub: the last audit ended at"))
+        code, output = await hookwire_status(hub)
+
+    assert (status["verdict"], part_of(status, "lake", "s3a://lakes/hub")["state"], page) == (
+        "trouble",
+        "failing",
+        True,
+    )
+    assert (code, "exit 1, 3 findings" in " ".join(output.split())) == (1, True)
