@@ -108,6 +108,9 @@ LONG = {
     "tests/pipeline/test_insight.py": ("test_the_commands_read_lake_and_database",),
     "tests/pipeline/test_lake.py": ("test_a_long_log_is_read_from_its_checkpoint",),
     "tests/pipeline/test_maintenance.py": ("test_the_commands_say_what_they_would_do_then_do_it",),
+    "tests/pipeline/test_report_numbers.py": (
+        "test_the_page_fits_a_phone_and_a_desk_in_the_dark_and_in_the_light[10]",
+    ),
     "tests/pipeline/test_tampering.py": (
         "test_json_is_judged_by_the_audit",
         "test_whatever_is_moved_in_time_is_named_wherever_it_went",

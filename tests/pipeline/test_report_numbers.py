@@ -94,8 +94,9 @@ def plant(spark: SparkSession, lake: LakeStorage, days: int) -> None:
     table.commit(table.snapshot(), Change("archive", "run", table.write(dated.coalesce(1), 1)))
     with recorded_run(lake, "deliveries", {}) as run:
         service = Service(spark, lake, run.id)
-        for day in range(days):
-            service.put_attempts(FIRST + timedelta(days=day), service.write_attempts(attempts_of(day)))
+        files = service.write_attempts([row for day in range(days) for row in attempts_of(day)])
+        for day in {file.day for file in files}:
+            service.put_attempts(day, tuple(file for file in files if file.day == day))
 
 
 def reported(lake: LakeStorage, folder: Path, *words: str) -> tuple[Any, str]:

@@ -82,8 +82,9 @@ async def _report(
     from pipeline.report.figures import summary
 
     storage = lake_of(lake, settings)
-    found = await asyncio.to_thread(_figures, settings, lake, days, audit, target)
+    # The connection comes first, so that a database that does not answer is told before Spark works.
     async with opened_connection(settings, application_name="hookwire report", statement_seconds=600) as connection:
+        found = await asyncio.to_thread(_figures, settings, lake, days, audit, target)
         found = await _known(connection, storage, found)
     _write(found, output)
     if as_json:
