@@ -59,17 +59,20 @@ LIMIT 10
 
 -- name: lateness
 WITH carried AS (
-    SELECT topic, round((unix_micros(timestamp) - unix_micros(accepted_at)) / 1e6, 3) AS seconds
+    SELECT topic, round((unix_micros(archived_at) - unix_micros(accepted_at)) / 1e6, 3) AS seconds,
+           CASE timestamp_type WHEN 1 THEN round((unix_micros(timestamp) - unix_micros(accepted_at)) / 1e6, 3)
+           END AS to_kafka
     FROM bronze
-    WHERE dt BETWEEN :first AND :last AND accepted_at IS NOT NULL AND timestamp IS NOT NULL
+    WHERE dt BETWEEN :first AND :last AND accepted_at IS NOT NULL
 )
 SELECT topic, count(*) AS events,
        percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) AS p50,
        percentile_cont(0.95) WITHIN GROUP (ORDER BY seconds) AS p95,
        percentile_cont(0.99) WITHIN GROUP (ORDER BY seconds) AS p99,
-       max(seconds) AS longest, count(*) FILTER (WHERE seconds > :late_seconds) AS late
+       max(seconds) AS longest, percentile_cont(0.95) WITHIN GROUP (ORDER BY to_kafka) AS p95_to_kafka,
+       CASE WHEN count(to_kafka) > 0 THEN count(*) FILTER (WHERE to_kafka > :late_seconds) END AS late
 FROM carried
-GROUP BY 1 ORDER BY late DESC, longest DESC, topic
+GROUP BY 1 ORDER BY p95 DESC, topic
 LIMIT 20
 
 -- name: newest_event

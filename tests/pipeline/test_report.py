@@ -51,7 +51,8 @@ ROWS: dict[str, list[dict[str, Any]]] = {
                  "subscription": "sub_a", "dead": 1, "first_seen": HOURS[1], "last_seen": HOURS[20]}],
     "failing": [{"subscription": "sub_a", "attempts": 9, "failed": 3, "dead": 1, "last_delivered": HOURS[2],
                  "last_failed": HOURS[20]}],
-    "lateness": [{"topic": "orders", "events": 2424, "late": 0, **TIMES}],
+    "lateness": [{"topic": "orders", "events": 2424, "late": 0, "p95_to_kafka": 0.9, **TIMES},
+                 {"topic": "carts", "events": 7, "late": None, "p95_to_kafka": None, **TIMES}],
     "newest_event": [{"at": HOURS[23]}],
     "newest_attempt": [{"at": None}],
 }  # fmt: skip
@@ -80,7 +81,7 @@ def cells(html: str, heading: str) -> list[str]:
 def test_the_page_shows_each_part_and_fetches_nothing() -> None:
     html = page(figures())
     assert re.findall(r"<h2>(.*?)</h2>", html) == [
-        "Age of the lake", "Volume", "From acceptance to a 2xx answer", "From acceptance to Kafka",
+        "Age of the lake", "Volume", "From acceptance to a 2xx answer", "From acceptance to the lake",
         "Attempts and retries", "Duration of attempts", "Error budget", "Why attempts failed", "Failing endpoints",
         "Anomalies of volume", "Audit", "What the audit left out", "About the numbers",
     ]  # fmt: skip
@@ -109,7 +110,9 @@ def test_the_page_answers_how_long_events_took_and_how_old_the_lake_is() -> None
         "<code>sub_&lt;b&gt;</code> | not in the database any more", "2026-01-15", *times,
         "Billing &amp; Co | hooks.example · orders · sub_a", "2026-01-15", *times,
     ]  # fmt: skip
-    assert cells(html, "From acceptance to Kafka") == ["orders", "2,424", *times[1:5], "0"]
+    assert cells(html, "From acceptance to the lake") == [
+        "orders", "2,424", *times[1:5], "900 ms", "0", "carts", "7", *times[1:5], "–", "–",
+    ]  # fmt: skip
     assert cells(html, "Age of the lake") == [
         "newest event in bronze", "2026-01-15 23:00", "1 h", "–", "last run of archive", "2026-01-15 22:00", "2 h",
         "done",

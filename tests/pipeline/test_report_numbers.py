@@ -88,7 +88,13 @@ def plant(spark: SparkSession, lake: LakeStorage, days: int) -> None:
         }
     )
     seconds = "cast(event_number % 9 / 10 AS decimal(18, 6))"
-    delayed = frame.withColumn("timestamp", F.expr(f"accepted_at + make_dt_interval(0, 0, 0, {seconds})"))
+    delayed = frame.withColumns(
+        {
+            "timestamp": F.expr(f"accepted_at + make_dt_interval(0, 0, 0, {seconds})"),
+            "timestamp_type": F.expr("CASE topic WHEN 'carts' THEN 1 ELSE 0 END"),
+            "archived_at": F.expr("accepted_at + make_dt_interval(0, 0, cast(event_number % 7 AS int))"),
+        }
+    )
     table = bronze(lake)
     dated = delayed.withColumn("dt", F.to_date("accepted_at"))
     table.commit(table.snapshot(), Change("archive", "run", table.write(dated.coalesce(1), 1)))
@@ -155,6 +161,9 @@ def test_the_numbers_of_the_page_are_those_of_another_engine_over_the_same_files
     assert found["newest"] == {
         name: others[f"newest_{name}"][0]["at"].astimezone(UTC).isoformat() for name in ("event", "attempt")
     }
+    assert [(row["topic"], row["p95"], row["p95_to_kafka"], row["late"]) for row in found["lateness"]] == [
+        ("carts", 360.0, 0.6, 0), ("orders", 360.0, None, None),
+    ]  # fmt: skip
     shown = cells(html, "From acceptance to a 2xx answer")
     whole = {row["subscription"]: row for row in others["latency"] if row["subscription"] and row["day"] is None}
     assert shown[0::7] == ["Billing | billing.example · orders · sub_slow", "hooks.example.com | orders · sub_fast"]
