@@ -1,4 +1,4 @@
-"""Storage: files under a URI that the driver itself reads and writes, such as the table of runs (PL-C02).
+"""Storage: files under a URI that the driver itself reads and writes, such as the table of runs.
 
 ``file:`` and a plain path are a folder of this machine; ``s3a:`` and ``s3:`` are S3 (``pipeline.s3``). Pyarrow handles
 other schemes (``hdfs:``, ``gs:``, ``abfss:``). In a folder of this machine a new file appears whole or not at all, and
@@ -22,12 +22,13 @@ from pyarrow import ArrowException, NativeFile, fs
 
 from pipeline.s3 import S3Options
 
-__all__ = ["DiskFull", "LakeStorage", "StorageError", "is_uri", "reached"]
+__all__ = ["DiskFull", "LakeStorage", "StorageError", "full_uri", "is_uri", "reached"]
 
 T = TypeVar("T")
 _AT_ONCE: Final = 8
 _READ_BYTES: Final = 1 << 20
 _S3: Final = "s3a://"
+_SECRET: Final = re.compile(r"://[^/?#]*:[^/?#]*@|^(?!s3a:).*\?")
 
 
 class StorageError(Exception):
@@ -69,7 +70,9 @@ class LakeStorage:
     """
 
     def __init__(self, uri: str, s3: S3Options | None = None) -> None:
-        self.uri = _full(uri)
+        self.uri = full_uri(uri)
+        if _SECRET.search(self.uri):  # the hub tells the URI to readers, and stores it
+            raise StorageError("the lake's URI has a password or options: give them to the store's client instead")
         self.delta_options: dict[str, str] = {}
         try:
             if self.uri.startswith(_S3):
@@ -88,7 +91,7 @@ class LakeStorage:
 
     def spark_path(self, path: str) -> str:
         """Return the full name by which Spark reads or writes a path."""
-        return _full(path) if is_uri(path) else f"{self.uri}/{path}"
+        return full_uri(path) if is_uri(path) else f"{self.uri}/{path}"
 
     def relative(self, path: str) -> str:
         """Return a path relative to the lake, if it is a URI of a file in it."""
@@ -120,10 +123,10 @@ class LakeStorage:
         """Return the path by which the store itself knows a file."""
         if not is_uri(path):
             return f"{self._root}/{path}"
-        scheme, other = (uri.partition(":")[0] for uri in (self.uri, _full(path)))
+        scheme, other = (uri.partition(":")[0] for uri in (self.uri, full_uri(path)))
         if scheme != other:
             raise StorageError(f"{path} lies in another kind of store than {self.uri}")
-        return _full(path).removeprefix(_S3).removeprefix("file://")
+        return full_uri(path).removeprefix(_S3).removeprefix("file://")
 
     @reached()
     def open(self, path: str) -> NativeFile:
@@ -231,7 +234,7 @@ def is_uri(path: str) -> bool:
     return "://" in path or path.startswith("file:")
 
 
-def _full(uri: str) -> str:
+def full_uri(uri: str) -> str:
     """Return the URI as Spark names it: Hadoop calls S3 ``s3a``, other tools ``s3``."""
     return (re.sub(r"^s3://", _S3, uri) if is_uri(uri) else Path(uri).absolute().as_uri()).rstrip("/")
 
