@@ -23,7 +23,7 @@ COUNTED_MAX: Final = 5_000
 DEAD_LETTERS_MAX: Final = 1_000
 """As many dead letters of the last day are counted, the latest first."""
 WORST_MAX: Final = 100
-"""As many subscriptions, sources with refusals, queues, kinds and services are told, the worst first."""
+"""As many subscriptions, sources with refusals, queues, kinds, services and lakes are told, the worst first."""
 WORK_KINDS: Final[Mapping[WorkKind, str]] = {
     "queue": "verdict.queues", "task": "verdict.tasks", "job": "verdict.jobs", "service": "verdict.services",
 }  # fmt: skip

@@ -8,7 +8,8 @@ a pattern *fails*       nobody reads a Kafka topic that fits it
 a publisher *fails*     its hub has denied or not verified our subscription, or its topic cannot be fetched
 a source has *dead*     records or messages that it refused, for a day; it is *held* while such a record holds keys
 something is *late*     the oldest has waited for more than a minute (sinks, services) or five (queues, tasks, jobs)
-a lake *fails*          its last audit ended with findings or could not judge; it is *late* without one for three days
+a lake *fails*          its last audit had findings, or a later one failed with 1; it is *late* if events of three days
+                        ago were not audited
 dead letters count      for a day, unless a person gave them up or the subscription has ended
 ======================  ==========================================================================================
 """

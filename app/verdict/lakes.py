@@ -1,6 +1,7 @@
 """Lakes: how the last audit of each lake ended. The verdict and ``hookwire doctor`` tell the same.
 
-A lake that no job has changed or audited for a week is not in use, and is not told.
+Findings are told until an audit finds nothing, and events that were not audited until an audit has judged them. Else a
+lake that no job has changed or audited for a week is not told.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from webhooks.condition import format_duration, format_moment
 
 __all__ = ["lake_parts"]
 
-_LATE: Final = timedelta(days=3)
-_NIGHTLY: Final = "run `hookwire pipeline audit` every night"
-_AGAIN: Final = "run `hookwire pipeline audit` to see them"
+_Judged = tuple[PartState, str, datetime | None]
+
+_UNFINISHED: Final = timedelta(days=1)
+_CLOCK: Final = timedelta(hours=1)
 
 
 def lake_parts(rows: Sequence[Row], now: datetime) -> Iterator[Part]:
@@ -28,19 +30,58 @@ def lake_parts(rows: Sequence[Row], now: datetime) -> Iterator[Part]:
         yield Part("lake", row["lake"], state, reason, since)
 
 
-def _judged(row: Row, now: datetime) -> tuple[PartState, str, datetime | None]:
-    ended_at = row["ended_at"]
-    if ended_at is None:
-        return "unknown", f"no audit of it has ended yet; {_NIGHTLY}", None
-    last = f"the last audit ended at {format_moment(ended_at)}: exit {row['exit_code']}"
-    if row["reason"] is not None:
-        return ("unknown" if row["exit_code"] == 2 else "failing"), f"{last}; {row['reason']}", ended_at
+def _judged(row: Row, now: datetime) -> _Judged:
+    return (
+        _trouble(row) or _doubt(row, now) or ("ok", f"{_last(row)}, nothing found up to {_moment(row, 'until')}", None)
+    )
+
+
+def _trouble(row: Row) -> _Judged | None:
+    """Return findings, a lake that is damaged, or events that no audit has judged; None if there is none of these."""
     if row["exit_code"] == 1:
-        return "failing", f"{last}, {counted(row['findings'], 'finding')}; {_AGAIN}", ended_at
-    changed_at = row["changed_at"]
-    if changed_at is not None and changed_at > ended_at and now - ended_at > _LATE:
-        age = format_duration((now - ended_at).total_seconds())
-        return "late", f"no audit for {age}, and the lake has changed since; {last}; {_NIGHTLY}", ended_at
+        again = _command(row, " --contents" if row["has_contents"] else "")
+        said = f"{_last(row)}, {counted(row['findings'], 'finding')}; run {again} to see them"
+        return "failing", said, row["ended_at"]
+    if row["failure_code"] == 1:
+        return "failing", f"{_failed(row)}; {_last(row)}", row["failed_at"]
+    if row["unaudited_at"] is not None:
+        told = [f"events from {_moment(row, 'unaudited')} on were not audited", _last(row)]
+        told += [_failed(row)] if row["failed_at"] is not None else []
+        return "late", "; ".join([*told, f"run {_command(row)} every night"]), row["unaudited_at"]
+    return None
+
+
+def _doubt(row: Row, now: datetime) -> _Judged | None:
+    """Return why it is not known whether the lake is whole; None if it is known."""
+    ended_at, started_at = row["ended_at"], row["started_at"]
+    if row["failed_at"] is not None:
+        return "unknown", f"{_failed(row)}; {_last(row)}", row["failed_at"]
+    if started_at is not None and now - started_at > _UNFINISHED:
+        age = format_duration((now - started_at).total_seconds())
+        return "unknown", f"an audit began {age} ago, and none has ended since; {_last(row)}", started_at
+    if ended_at is None:
+        return "unknown", f"{_last(row)}; run {_command(row)} every night", None
+    if ended_at - now > _CLOCK:
+        return "unknown", f"{_last(row)}, which is in the future: a clock was wrong; run {_command(row)} again", None
     if row["exit_code"]:
-        return "unknown", f"{last}, {counted(row['not_compared'], 'thing')} not compared; {_AGAIN}", ended_at
-    return "ok", f"{last}, nothing found up to {format_moment(row['until_at'])}", None
+        said = f"{_last(row)}, {counted(row['not_compared'], 'thing')} not compared; run {_command(row)} to see them"
+        return "unknown", said, ended_at
+    return None
+
+
+def _last(row: Row) -> str:
+    if row["ended_at"] is None:
+        return "no audit of all its hours has ended yet"
+    return f"the last audit ended at {_moment(row, 'ended')}: exit {row['exit_code']}"
+
+
+def _failed(row: Row) -> str:
+    return f"an audit failed at {_moment(row, 'failed')}: {row['failure']}"
+
+
+def _command(row: Row, options: str = "") -> str:
+    return f"`hookwire pipeline audit --lake {row['lake']}{options}`"
+
+
+def _moment(row: Row, what: str) -> str:
+    return format_moment(row[f"{what}_at"])

@@ -140,7 +140,7 @@ GROUP BY 1, 2 ORDER BY 1, 2;
 
 -- name: endpoints
 -- Return what people call the subscriptions with the ids $1: their name, the host of the callback, and the topic.
-SELECT s.public_id, s.name, nullif(lower(substring(s.callback, '^[^:/?#]+://(?:[^/?#@]*@)?(\[[^]]*\]|[^/?#:]*)')), '') AS host, s.topic
+SELECT s.public_id, s.name, nullif(lower(substring(s.callback, '^[^:/?#]+://(?:[^/?#]*@)?(\[[^]]*\]|[^/?#:]*)')), '') AS host, s.topic
 FROM unnest($1::text[]) AS w(id) CROSS JOIN LATERAL (
     SELECT x.public_id, x.name, x.callback, x.topic FROM hookwire.subscriptions x WHERE x.public_id = w.id LIMIT 1) AS s;
 

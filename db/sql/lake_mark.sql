@@ -50,20 +50,54 @@ WHERE l.hour < date_trunc('hour', c.since_at, 'UTC')
    OR EXISTS (SELECT FROM hookwire.events e WHERE e.id BETWEEN l.owed_min AND l.owed_min AND e.accepted_at < c.since_at)
 GROUP BY c.since_at;
 
--- name: note_audit
--- Note how an audit of all hours of the lake $1 ended. $2: the end of its hours. $3: exit code. $4: findings. $5: the number
--- of things that it could not compare. $6: the reason, if it failed.
-INSERT INTO hookwire.lake_audits (lake, until_at, exit_code, findings, not_compared, reason) VALUES ($1, $2, $3, $4, $5, $6)
-ON CONFLICT (lake) DO UPDATE
-SET ended_at = now(), until_at = excluded.until_at, exit_code = excluded.exit_code, findings = excluded.findings,
-    not_compared = excluded.not_compared, reason = excluded.reason;
+-- name: begin_audit
+-- Note that an audit of all hours of the lake $1 begins. The database has to know the lake, unless $2: the settings name it.
+-- The begin of an audit that has not ended stays.
+INSERT INTO hookwire.lake_audits AS a (lake, started_at)
+SELECT $1, now()
+WHERE $2 OR EXISTS (SELECT FROM hookwire.lake_marks m WHERE m.lake = $1) OR EXISTS (SELECT FROM hookwire.lake_audits x WHERE x.lake = $1)
+ON CONFLICT (lake) DO UPDATE SET started_at = coalesce(a.started_at, now());
+
+-- name: end_audit
+-- Note what an audit of all hours of the lake $1 judged. $2: the end of its hours. $3: exit code. $4: findings. $5: the number
+-- of things that it could not compare. $6: it compared all contents. Hours that were judged later stay judged. Findings of
+-- an audit of all contents stay until another one of all contents.
+UPDATE hookwire.lake_audits a
+SET ended_at = now(), until_at = $2, exit_code = $3, findings = $4, not_compared = $5, has_contents = $6, started_at = NULL,
+    failed_at = NULL, failure_code = NULL, failure = NULL
+WHERE a.lake = $1 AND (a.until_at IS NULL OR a.until_at <= $2) AND ($6 OR NOT (a.has_contents AND a.exit_code = 1));
+
+-- name: fail_audit
+-- Note that an audit of all hours of the lake $1 failed with the exit code $2 for the reason $3. What was judged stays.
+UPDATE hookwire.lake_audits SET failed_at = now(), failure_code = $2, failure = $3, started_at = NULL WHERE lake = $1;
+
+-- name: audit
+-- Return how the last audit of all hours of the lake $1 ended.
+SELECT a.ended_at, a.exit_code::bigint AS exit_code, a.findings, a.not_compared, a.failed_at, a.failure
+FROM hookwire.lake_audits a WHERE a.lake = $1;
 
 -- name: audits
--- Return up to $1 lakes that a job of the last week has changed or audited, each with its last audit of all hours.
--- `changed_at`: when the newest known commit of the archive was stored.
-SELECT coalesce(m.lake, a.lake) AS lake, m.marked_at AS changed_at, a.ended_at, a.until_at, a.exit_code::bigint AS exit_code,
-       a.findings, a.not_compared, a.reason
+-- Return up to $1 lakes, each with its last audit of all hours, the worst first. `unaudited_at`: the first hour with events
+-- for Kafka that no audit has judged, if it began three days ago. A lake without findings and without such an hour is
+-- returned for a week after the last job has changed or audited it.
+SELECT coalesce(m.lake, a.lake) AS lake, a.started_at, a.ended_at, a.until_at, a.exit_code::bigint AS exit_code, a.findings,
+       a.not_compared, a.has_contents, a.failed_at, a.failure_code::bigint AS failure_code, a.failure, u.hour AS unaudited_at
 FROM (SELECT x.lake, x.marked_at FROM hookwire.lake_marks x WHERE x.table_name = 'bronze') AS m
 FULL JOIN hookwire.lake_audits a ON a.lake = m.lake
-WHERE greatest(m.marked_at, a.ended_at) > now() - interval '7 days'
-ORDER BY 1 LIMIT $1;
+LEFT JOIN LATERAL (
+    SELECT l.hour FROM hookwire.ledger l
+    WHERE l.hour >= coalesce(a.until_at, a.noted_at) AND l.hour < now() - interval '3 days' AND l.sink = 'kafka' AND l.owed_count > 0
+    ORDER BY l.hour LIMIT 1) AS u ON true
+WHERE 1 IN (a.exit_code, a.failure_code) OR u.hour IS NOT NULL
+   OR greatest(m.marked_at, a.started_at, a.ended_at, a.failed_at) > now() - interval '7 days'
+ORDER BY (1 IN (a.exit_code, a.failure_code)) IS TRUE DESC, u.hour IS NULL, a.ended_at NULLS FIRST, 1 LIMIT $1;
+
+-- name: forget
+-- Forget the lake $1: its marks, bounds, the time of its seals, its proofs and how its audits ended. Return the number of rows.
+WITH marks AS (DELETE FROM hookwire.lake_marks WHERE lake = $1 RETURNING 1),
+     bounds AS (DELETE FROM hookwire.lake_bounds WHERE lake = $1 RETURNING 1),
+     seals AS (DELETE FROM hookwire.lake_seals WHERE lake = $1 RETURNING 1),
+     proofs AS (DELETE FROM hookwire.lake_proofs WHERE lake = $1 RETURNING 1),
+     audits AS (DELETE FROM hookwire.lake_audits WHERE lake = $1 RETURNING 1)
+SELECT (SELECT count(*) FROM marks) + (SELECT count(*) FROM bounds) + (SELECT count(*) FROM seals)
+     + (SELECT count(*) FROM proofs) + (SELECT count(*) FROM audits);

@@ -177,7 +177,7 @@ job_kinds: automation escalate_to events kind machine_rule
 job_requests: callbacks requester
 job_schedules: cron job missed name tenant zone
 kept_answers: body caller fingerprint headers key path tenant
-lake_audits: lake reason
+lake_audits: failure lake
 lake_backlog: subscription tenant topic
 lake_batches: batch job
 lake_bounds: lake topic

@@ -233,7 +233,8 @@ def noted(database_url: str) -> list[Any]:
 
     async def asked() -> list[Any]:
         connection = await asyncpg.connect(database_url)
-        row = await connection.fetchrow("SELECT exit_code, findings, not_compared, reason FROM hookwire.lake_audits")
+        columns = "exit_code, findings, not_compared, failure_code, failure"
+        row = await connection.fetchrow(f"SELECT {columns} FROM hookwire.lake_audits")
         await connection.close()
         return list(row)
 
@@ -241,15 +242,17 @@ def noted(database_url: str) -> list[Any]:
 
 
 def test_the_end_of_an_audit_is_noted_for_the_verdict_and_doctor(
-    spark: SparkSession, lake_uri: str, events: list[SelftestRecord], database_url: str
+    spark: SparkSession, lake_uri: str, events: list[SelftestRecord], database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """GP-14: an audit of some hours says nothing about the others; one that fails is noted with its reason."""
+    """GP-14: an audit of some hours, or by a rule of its own, is not noted; one that fails takes nothing back."""
     archived(spark, lake_uri, events[1:])
-    audit(lake_uri)
-    notes = [noted(database_url)]
+    monkeypatch.setenv("HOOKWIRE_PIPELINE_LAKE", lake_uri)
+    first = CliRunner().invoke(application(), ["pipeline", "audit", "--json"], catch_exceptions=False)
+    report, notes = json.loads(first.stdout), [noted(database_url)]
     archived(spark, lake_uri, events[:1])
-    audit(lake_uri, "--since", "2020-01-01")
-    notes.append(noted(database_url))
+    for option in ("--since", "2020-01-01"), ("--late", "1"):
+        audit(lake_uri, *option)
+        notes.append(noted(database_url))
     audit(lake_uri)
     notes.append(noted(database_url))
     log = Path(lake_uri.removeprefix("file://")) / "bronze" / "_delta_log" / f"{0:020d}.json"
@@ -258,7 +261,8 @@ def test_the_end_of_an_audit_is_noted_for_the_verdict_and_doctor(
     notes.append(noted(database_url))
     told = CliRunner().invoke(application(), ["doctor", "--json"])
 
-    assert [note[:3] for note in notes] == [[1, 1, 0], [1, 1, 0], [0, 0, 0], [failed.exit_code, 0, 0]]
-    assert (failed.exit_code, notes[3][3][:35], notes[2][3]) == (1, "bronze/_delta_log is damaged or can", None)
+    assert [report[name] for name in ("lake_uri", "exit_code", "found", "count")] == [lake_uri, 1, 1, 1]
+    assert [note[:4] for note in notes] == [[1, 1, 0, None]] * 3 + [[0, 0, 0, None], [0, 0, 0, 1]]
+    assert (failed.exit_code, notes[4][4][:35]) == (1, "bronze/_delta_log is damaged or can")
     checks = [check for check in json.loads(told.stdout) if check["id"] == "lake"]
     assert [(check["subject"], check["level"]) for check in checks] == [(f"audit of {lake_uri}", "warn")]

@@ -54,24 +54,20 @@ _OF_STRANGERS = ("lost", "phantom")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The options of one audit."""
+    """The options of one audit. ``is_noted``: it judges all hours by the hub's settings, so the database notes it."""
 
     since: datetime | None
     until: datetime | None
     contents: bool
     examples_max: int
     late_seconds: float
-    again: bool = False
+    again: bool
+    is_noted: bool
 
     @property
     def is_nightly(self) -> bool:
         """Return whether the audit may rely on days that were proved before."""
-        return self.is_of_all_hours and not self.contents and not self.again
-
-    @property
-    def is_of_all_hours(self) -> bool:
-        """Return whether the audit judges all hours, so that its end is noted in the database."""
-        return self.since is None and self.until is None
+        return self.since is None and self.until is None and not self.contents and not self.again
 
 
 def audit(
@@ -107,6 +103,7 @@ def audit(
     question = Question(
         datetime.fromisoformat(first) if first else None, datetime.fromisoformat(last) if last else None,
         contents, examples, settings.pipeline_late_seconds if late is None else late, again,
+        is_noted=first is None and last is None and late is None,
     )  # fmt: skip
     with told_failures():
         run(_audit(settings, lake, question, metrics, as_json=as_json))
@@ -139,11 +136,16 @@ async def _audit(
     async with opened_connection(settings, application_name="hookwire audit", statement_seconds=600) as connection:
         storage = lake_of(lake, settings)
         judged = _compared(connection, settings, storage, question)
-        report = await (audit_noted(connection, storage, judged) if question.is_of_all_hours else judged)
+        if question.is_noted:
+            judged = audit_noted(connection, storage, judged, is_own=lake is None, has_contents=question.contents)
+        report = await judged
+    ended_at = datetime.now(UTC)
     if metrics is not None:
         write_metrics(report, metrics)
     if as_json:
-        say(json.dumps(asdict(report) | {"count": report.count}, default=lambda moment: moment.isoformat()))
+        counts = {"exit_code": report.exit_code, "found": report.found, "count": report.count}
+        told = {"lake_uri": storage.uri, "ended_at": ended_at, **counts, **asdict(report)}
+        say(json.dumps(told, default=lambda moment: moment.isoformat()))
     else:
         print_report(report)
     return report.exit_code

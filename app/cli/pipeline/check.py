@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -20,12 +21,13 @@ if TYPE_CHECKING:
     from pipeline.repair.foreign_rows import RowChange
     from pipeline.storage import LakeStorage
 
-__all__ = ["accept_commit", "accept_log", "accept_seals", "check", "convert"]
+__all__ = ["accept_commit", "accept_log", "accept_seals", "check", "convert", "forget"]
 
 Deep = Annotated[bool, typer.Option("--deep", help="Read every byte, and compare it with the hash in the log.")]
 Quarantine = Annotated[bool, typer.Option("--quarantine", help="Move unreadable files from the table to quarantine/.")]
 Number = Annotated[int, typer.Argument(min=0, help="The number of the commit in the table's log.")]
 TableName = Annotated[str, typer.Option("--table", help="The table of the lake.")]
+NamedLake = Annotated[str, typer.Option("--lake", help="The lake, a folder or URI, as `hookwire status` names it.")]
 _NAMED_MAX = 10
 
 
@@ -187,6 +189,28 @@ def accept_seals(lake: Lake = None, as_json: Json = False, config: Config = None
     since = accept_present(settings, lake_of(lake, settings))
     done = {"sealed_from": since.isoformat(), "done": "accepted"}
     print_result(done, f"records of before {since} are accepted", as_json=as_json)
+
+
+def forget(lake: NamedLake, as_json: Json = False, config: Config = None) -> None:
+    """Let the database forget a lake that is not used any more, so that `hookwire status` does not tell it.
+
+    It forgets how the lake's audits ended, and all by which it confirms the lake. That is marks of logs, bounds of
+    retention, the time of the seals, and proved days. The lake itself stays as it is, and its store need not answer.
+    The next archive or audit of the lake begins anew.
+
+    Examples:
+
+      hookwire pipeline forget --lake s3a://lakes/copy
+    """
+    from app.cli.pipeline.auditing.note import forgotten
+    from pipeline.storage import full_uri
+
+    settings, uri = settings_from(config), full_uri(lake)
+    rows = asyncio.run(forgotten(settings, uri))
+    if not rows:
+        raise CommandFailed(f"the database does not know the lake {uri}", 2)
+    done = {"lake": uri, "rows": rows, "done": "forgotten"}
+    print_result(done, f"the database has forgotten the lake {uri}", as_json=as_json)
 
 
 def _named(storage: LakeStorage, name: str) -> Table:

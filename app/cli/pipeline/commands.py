@@ -7,7 +7,7 @@ import typer
 from app.cli.pipeline.archive import archive, doctor, runs
 from app.cli.pipeline.audit import audit
 from app.cli.pipeline.backfilling.command import backfill
-from app.cli.pipeline.check import accept_commit, accept_log, accept_seals, check, convert
+from app.cli.pipeline.check import accept_commit, accept_log, accept_seals, check, convert, forget
 from app.cli.pipeline.erasure import erase
 from app.cli.pipeline.insight import anomaly, deadletter, schema, usage
 from app.cli.pipeline.replay import replay
@@ -23,6 +23,6 @@ pipeline = typer.Typer(
 )
 for verb in (
     archive, runs, doctor, audit, replay, backfill, report, deliveries, metrics, slo, usage, anomaly, schema,
-    deadletter, compact, check, accept_commit, accept_log, accept_seals, convert, retain, erase,
+    deadletter, compact, check, accept_commit, accept_log, accept_seals, forget, convert, retain, erase,
 ):  # fmt: skip
     pipeline.command()(verb)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.verdict.facts import read_facts
+from app.verdict.facts import WORST_MAX, read_facts
 from tests.app.conftest import opened
 
 _FOREIGN = """
@@ -50,19 +50,55 @@ INSERT INTO hookwire.lake_marks (lake, table_name, version, number, commit_id, d
     SELECT 's3a://' || lake, table_name, 1, 1, '', '', now() - days * interval '1 day'
     FROM (VALUES ('young', 'bronze', 1), ('young', 'metrics', 0), ('audited', 'bronze', 9), ('left', 'bronze', 9),
                  ('other', 'metrics', 0)) AS m(lake, table_name, days);
-INSERT INTO hookwire.lake_audits (lake, ended_at, exit_code, findings, not_compared)
-    VALUES ('s3a://audited', now() - interval '6 days', 1, 3, 0), ('s3a://left', now() - interval '8 days', 1, 3, 0),
-           ('s3a://copy', now(), 0, 0, 0)
+INSERT INTO hookwire.lake_audits (lake, ended_at, until_at, exit_code, findings, not_compared)
+    SELECT 's3a://' || lake, now() - days * interval '1 day', now() - days * interval '1 day', code, findings, 0
+    FROM (VALUES ('audited', 6, 0, 0), ('left', 8, 0, 0), ('lost', 9, 1, 3), ('copy', 0, 2, 0))
+        AS a(lake, days, code, findings);
+INSERT INTO hookwire.lake_audits (lake, noted_at, failed_at, failure_code, failure)
+    SELECT 's3a://damaged', at, at, 1, 'bronze is damaged' FROM (SELECT now() - interval '9 days' AS at)
 """
 
 
 async def test_a_lake_that_nobody_uses_any_more_is_not_told(database_url: str) -> None:
-    """GP-14: an alarm about a lake ends a week after the last job, and a lake without an archive has none."""
+    """GP-14: findings and damage are told until an audit takes them back. The worst lake comes first."""
     async with opened(database_url) as (database, sql):
         before = (await read_facts(database)).lakes
         await sql.execute(_LAKES)
         facts = await read_facts(database)
     assert ([*before], [*facts.unknown]) == ([], [])
-    assert [(row["lake"], row["exit_code"], row["findings"]) for row in facts.lakes] == [
-        ("s3a://audited", 1, 3), ("s3a://copy", 0, 0), ("s3a://young", None, None),
+    assert [(row["lake"], row["exit_code"], row["failure_code"]) for row in facts.lakes] == [
+        ("s3a://damaged", None, 1), ("s3a://lost", 1, None), ("s3a://young", None, None), ("s3a://audited", 0, None),
+        ("s3a://copy", 2, None),
     ]  # fmt: skip
+
+
+async def test_a_lake_with_findings_is_told_among_a_hundred_others(database_url: str) -> None:
+    """GP-14: lakes were told by name, and the 101st was not."""
+    clean = "SELECT 'file:///' || n, now(), now(), 0 FROM generate_series(1, 120) AS n"
+    columns = "INSERT INTO hookwire.lake_audits (lake, ended_at, until_at, exit_code)"
+    async with opened(database_url) as (database, sql):
+        await sql.execute(f"{columns} {clean} UNION ALL SELECT 's3a://zoo', now(), now(), 1")
+        facts = await read_facts(database)
+    assert (len(facts.lakes), facts.lakes[0]["lake"]) == (WORST_MAX, "s3a://zoo")
+
+
+_MISSED = """
+INSERT INTO hookwire.lake_audits (lake, noted_at, ended_at, until_at, exit_code)
+    SELECT lake, now() - interval '20 days', until_at, until_at, CASE WHEN until_at IS NOT NULL THEN 0 END
+    FROM (VALUES ('behind', now() - interval '9 days'), ('quiet', now() - interval '2 days'), ('never', NULL))
+        AS a(lake, until_at);
+INSERT INTO hookwire.ledger (sink, tenant, topic, hour, bucket, owed_count)
+    SELECT sink, 'default', 'orders', date_trunc('hour', now() - days * interval '1 day', 'UTC'), 0, owed
+    FROM (VALUES ('kafka', 30, 1), ('kafka', 15, 1), ('kafka', 8, 0), ('webhooks', 7, 1), ('kafka', 5, 1),
+                 ('kafka', 1, 1)) AS l(sink, days, owed)
+"""
+
+
+async def test_events_that_no_audit_has_judged_are_told_for_ever(database_url: str) -> None:
+    """GP-14: a timer that starts archive and audit had stopped. The lake did not change, so nobody told it."""
+    async with opened(database_url) as (database, sql):
+        await sql.execute(_MISSED)
+        facts = await read_facts(database)
+    assert {row["lake"]: row["unaudited_at"] and (facts.at - row["unaudited_at"]).days for row in facts.lakes} == {
+        "never": 15, "behind": 5, "quiet": None,
+    }  # fmt: skip
