@@ -17,7 +17,7 @@ from pipeline.drift import schemas
 from pipeline.frame import frame_of
 from pipeline.lake import Table, bronze
 from pipeline.report.figures import LakeAnswers
-from pipeline.report.queries import OF_DAYS, QUERIES, answered, grain_of
+from pipeline.report.queries import OF_DAYS, answered, grain_of
 from pipeline.storage import LakeStorage
 from pipeline.volume import by_hour, usage
 
@@ -58,15 +58,19 @@ class Insight:
         parameters = {"first": first, "last": last, "grain": grain_of(days), "late_seconds": late_seconds}
         tables = {"bronze": self._days, "deliveries": self._of_span(silver)}
         rows = {name: answered(self._spark, name, parameters, tables) for name in OF_DAYS}
-        newest = {"bronze": self._newest(bronze(self._lake)), "deliveries": self._newest(silver)}
-        rows |= {name: answered(self._spark, name, parameters, newest) for name in QUERIES.keys() - OF_DAYS}
+        rows["newest_event"] = self._newest("newest_event", bronze(self._lake))
+        rows["newest_attempt"] = self._newest("newest_attempt", silver)
         return LakeAnswers(parameters, rows)
 
-    def _newest(self, table: Table) -> DataFrame:
-        """Return the rows of the newest day of a table."""
-        snapshot = table.snapshot()
-        last = max((file.day for file in snapshot.files), default=None)
-        return table.read(self._spark, snapshot.where(lambda file: file.day == last))
+    def _newest(self, name: str, table: Table) -> list[dict[str, Any]]:
+        """Return the answer of a query for the newest time: from the newest day, or from more days if it has none."""
+        snapshot, found = table.snapshot(), list[dict[str, Any]]()
+        days = sorted({file.day for file in snapshot.files}, reverse=True)
+        for oldest in dict.fromkeys((*days[:1], *days[7:8], *days[-1:])):
+            found = answered(self._spark, name, {}, {table.name: table.read(self._spark, _from(snapshot, oldest))})
+            if found[0]["at"] is not None:
+                break
+        return found
 
     def anomalies(self, since: datetime, until: datetime, threshold: float) -> list[dict[str, Any]]:
         """Return ``anomaly.anomalies``."""
@@ -77,6 +81,10 @@ class Insight:
 def dead_letter_clusters(spark: SparkSession, letters: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
     """Return ``deadletter.clusters``; the columns are those of ``deadletter.DEAD_LETTERS``."""
     return _rows(clusters(frame_of(spark, letters, DEAD_LETTERS)))
+
+
+def _from(snapshot: Snapshot, day: date) -> Snapshot:
+    return snapshot.where(lambda file: file.day >= day)
 
 
 def _rows(frame: DataFrame) -> list[dict[str, Any]]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 
-__all__ = ["Endpoint", "Figures", "Job", "LakeAnswers", "Row", "burn", "summary"]
+__all__ = ["SHOWN_MAX", "Endpoint", "Figures", "Job", "LakeAnswers", "Row", "burn", "summary"]
 
+SHOWN_MAX: Final = 200
+"""The number of rows of a list without a bound of its own that the page shows."""
 Row = Mapping[str, Any]
 
 
@@ -26,26 +28,17 @@ class LakeAnswers:
     @property
     def delivered(self) -> Row | None:
         """Return the latency of all events of all days together; None if none was delivered."""
-        found = self._latency(of_endpoint=False, of_day=False)
+        found = [row for row in self["latency"] if row["subscription"] is None and row["day"] is None and row["events"]]
         return found[0] if found else None
 
     def latency(self, *, of_day: bool) -> list[Row]:
-        """Return the latency of each endpoint, the slowest first: over all days, or day by day."""
-        found = self._latency(of_endpoint=True, of_day=of_day)
-        slowest = {row["subscription"]: row["p95"] for row in self._latency(of_endpoint=True, of_day=False)}
-        return sorted(
-            found, key=lambda row: (-slowest[row["subscription"]], row["subscription"], row["day"] or date.min)
-        )
+        """Return the latency of the slowest endpoints, the slowest first: over all days, or day by day."""
+        found = self["latency"]
+        return [row for row in found if row["subscription"] is not None and (row["day"] is not None) == of_day]
 
     def latency_by_day(self) -> list[Row]:
         """Return the latency of all endpoints together, day by day."""
-        return self._latency(of_endpoint=False, of_day=True)
-
-    def _latency(self, *, of_endpoint: bool, of_day: bool) -> list[Row]:
-        return [
-            row for row in self["latency"]
-            if (row["subscription"] is not None, row["day"] is not None) == (of_endpoint, of_day) and row["events"]
-        ]  # fmt: skip
+        return [row for row in self["latency"] if row["subscription"] is None and row["day"] is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +65,8 @@ class Figures:
 
     * ``endpoints``: by the id of the subscription; an id that the database does not know any more is absent.
     * ``uncopied``: attempts of these days that the database has and the lake does not have yet.
-    * ``audit``: the output of `audit --json`, or None; ``last_audit``: what the database notes of the last one.
+    * ``audit``: the output of `audit --json` with its times as such, or None.
+    * ``last_audit``: what the database notes of the last one.
     """
 
     since: datetime
@@ -90,17 +84,18 @@ class Figures:
 
     @property
     def volume(self) -> Mapping[str, Mapping[datetime, int]]:
-        """Return the records of each Kafka topic, by the beginning of the hour or day."""
+        """Return the records of the largest Kafka topics by the beginning of the hour or day, and of all others."""
         found: dict[str, dict[datetime, int]] = {}
         for row in self.answers["volume"]:
-            found.setdefault(row["topic"], {})[row["at"]] = row["records"]
+            name = row["topic"] or f"{row['others']:,} other{'s' * (row['others'] != 1)}"
+            found.setdefault(name, {})[row["at"]] = row["records"]
         return found
 
     @property
     def subscriptions(self) -> set[str]:
         """Return the ids of the subscriptions that the page names."""
         found = {row["subscription"] for name in ("latency", "reasons", "failing") for row in self.answers[name]}
-        audited = () if self.audit is None else self.audit["findings"]
+        audited = () if self.audit is None else self.audit["findings"][:SHOWN_MAX]
         return {each for each in (*found, *(one.get("subscription") for one in audited)) if each}
 
     def called(self, subscription: str) -> str:
@@ -147,7 +142,7 @@ def summary(figures: Figures) -> dict[str, Any]:
             name: [dict(row) for row in figures.answers[name]] for name in ("latency", "lateness", "reasons", "failing")
         },
         "anomalies": list(figures.anomalies),
-        "audit_findings": None if figures.audit is None else figures.audit["count"],
+        "audit_findings": None if figures.audit is None else figures.audit["found"],
     }
 
 

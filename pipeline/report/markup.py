@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from html import escape
-from typing import Final
+from typing import Final, TypeVar
 
 from pipeline.report.chart import number
 
-__all__ = ["Html", "duration", "moment", "nothing", "table"]
+__all__ = ["Html", "duration", "first", "moment", "nothing", "table"]
+
+T = TypeVar("T")
 
 _UNITS: Final = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
 
@@ -39,6 +41,11 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def nothing(words: str) -> str:
     """Return a sentence in place of a table or chart without data."""
     return f"<p>{escape(words)}</p>"
+
+
+def first(rows: Sequence[T], most: int) -> tuple[Sequence[T], str]:
+    """Return at most so many rows, and a sentence if there are more."""
+    return rows[:most], nothing(f"only the first {most} are shown") if len(rows) > most else ""
 
 
 def moment(at: datetime) -> str:

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Final
 
 from pipeline.report.audit import audit_content, audit_tile, left_out
-from pipeline.report.chart import COLOURS, Axis, bars, lines
-from pipeline.report.figures import Figures, Row, burn
-from pipeline.report.markup import Html, duration, moment, nothing, table
+from pipeline.report.chart import Axis, bars, lines
+from pipeline.report.figures import SHOWN_MAX, Figures, Row, burn
+from pipeline.report.markup import Html, duration, first, moment, nothing, table
 from pipeline.report.queries import QUERIES
 
 __all__ = ["page"]
 
 _STYLE: Final = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
-_ENDPOINTS_SHOWN: Final = 10
+_WORST: Final = 10
+_MANY: Final = 20
 _LINE_POINTS_MIN: Final = 3
 _PERCENTILES: Final = {"p50": "50 %", "p95": "95 %", "p99": "99 %"}
 _LATENCY_HEADS: Final = ("#Events", "#50 %", "#95 %", "#99 %", "#Longest", "#Late")
@@ -34,7 +35,8 @@ def page(figures: Figures) -> str:
     span = f"{moment(figures.since)} to {moment(figures.until)} UTC"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>hookwire: delivery report</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body><main>'
+        '<meta name="viewport" content="width=device-width"><meta http-equiv="Content-Security-Policy" '
+        f"content=\"default-src 'none'; style-src 'unsafe-inline'\"><style>{_STYLE}</style></head><body><main>"
         f'<h1>Delivery report</h1><p class="note">{span}; made {moment(figures.made_at)} UTC</p>'
         f"{_tiles(figures)}{''.join(_sections(figures))}{_about(figures)}</main></body></html>\n"
     )
@@ -103,13 +105,13 @@ def _tiles(figures: Figures) -> str:
     tiles = [
         ("records", f"{sum(sum(of.values()) for of in figures.volume.values()):,}", ""),
         ("attempts", f"{number:,}", ""),
-        ("of attempts delivered", "–" if share is None else f"{share:.2%}",
+        ("of attempts delivered", "–" if share is None else f"{good * 10_000 // number / 100:.2f}%",
          "" if share is None else _mood(share >= figures.target)),
         ("95 % delivered within", "–" if delivered is None else duration(delivered["p95"]), ""),
         ("delivered late", "–" if delivered is None else f"{delivered['late']:,}",
          "" if delivered is None else _mood(delivered["late"] == 0)),
         ("dead letters", f"{sum(row['dead'] for row in attempts):,}", ""),
-        ("age of the newest event", "–" if newest is None else duration(_seconds(figures.made_at - newest)), ""),
+        ("age of the newest event", "–" if newest is None else _age(figures, newest), ""),
         audit_tile(figures),
     ]  # fmt: skip
     shown = "".join(f'<div><b class="{mood}">{escape(value)}</b>{name}</div>' for name, value, mood in tiles)
@@ -140,25 +142,14 @@ def _ages(figures: Figures) -> str:
 
 
 def _age(figures: Figures, at: datetime) -> str:
-    return duration(_seconds(figures.made_at - at))
-
-
-def _seconds(span: timedelta) -> float:
-    return max(span.total_seconds(), 0.0)
+    seconds = (figures.made_at - at).total_seconds()
+    return duration(seconds) if seconds >= 0 else f"{duration(-seconds)} in the future"
 
 
 def _volume(figures: Figures) -> str:
     if not figures.volume:
         return nothing("nothing was archived in these days")
-    by_size = sorted(figures.volume, key=lambda topic: -sum(figures.volume[topic].values()))
-    shown = len(by_size) if len(by_size) <= COLOURS else COLOURS - 1
-    series = {topic: sorted(figures.volume[topic].items()) for topic in by_size[:shown]}
-    if rest := by_size[shown:]:
-        sums: dict[datetime, int] = {}
-        for topic in rest:
-            for at, count in figures.volume[topic].items():
-                sums[at] = sums.get(at, 0) + count
-        series[f"{len(rest)} others"] = sorted(sums.items())
+    series = {name: list(points.items()) for name, points in figures.volume.items()}
     axis = Axis.of([at for points in series.values() for at, _ in points], _step(figures))
     return bars("Records by Kafka topic", axis, series)
 
@@ -211,16 +202,18 @@ def _latency(figures: Figures) -> str:
     found = figures.answers.latency(of_day=False)
     if not found:
         return nothing("nothing was delivered in these days, as far as the lake knows")
-    shown = [row["subscription"] for row in found[:_ENDPOINTS_SHOWN]]
-    daily = [row for row in figures.answers.latency(of_day=True) if row["subscription"] in shown]
+    daily = figures.answers.latency(of_day=True)
     days = [(_endpoint(figures, row["subscription"]), row["day"], *_latency_cells(row)) for row in daily]
     by_day = table(("Endpoint", "Day", *_LATENCY_HEADS), days)
-    rest = len(found) - len(shown)
-    others = nothing(f"{rest} faster endpoint{'s' * (rest != 1)} not shown; the query has all") if rest else ""
+    rest = found[0]["endpoints"] - len(found)
+    others = nothing(f"{rest:,} faster endpoint{'s' * (rest != 1)} {'is' if rest == 1 else 'are'} not shown")
+    others = others if rest else ""
     if len({row["day"] for row in daily}) == 1:
         return by_day + others
-    endpoints = [(_endpoint(figures, row["subscription"]), *_latency_cells(row)) for row in found[:_ENDPOINTS_SHOWN]]
-    together = table(("Endpoint", *_LATENCY_HEADS), endpoints)
+    together = table(
+        ("Endpoint", *_LATENCY_HEADS),
+        [(_endpoint(figures, row["subscription"]), *_latency_cells(row)) for row in found],
+    )
     folded = f"<details><summary>By endpoint and day</summary>{by_day}</details>"
     return _latency_chart(figures) + together + others + folded
 
@@ -236,12 +229,14 @@ def _latency_chart(figures: Figures) -> str:
 
 
 def _lateness(figures: Figures) -> str:
-    rows = [
-        (row["topic"], row["events"], *_times(row), _time(row["p95_to_kafka"]), _late(row["late"]))
-        for row in figures.answers["lateness"]
-    ]
+    shown, more = first(figures.answers["lateness"], _MANY)
+    if not shown:
+        return nothing("no events of the hub in these days")
     heads = ("Kafka topic", *_LATENCY_HEADS[:-1], "#95 % to Kafka", "#Late in Kafka")
-    return table(heads, rows) if rows else nothing("no events of the hub in these days")
+    rows = [
+        (row["topic"], row["events"], *_times(row), _time(row["p95_to_kafka"]), _late(row["late"])) for row in shown
+    ]
+    return table(heads, rows) + more
 
 
 def _latency_cells(row: Row) -> tuple[object, ...]:
@@ -271,15 +266,15 @@ def _endpoint(figures: Figures, subscription: str) -> Html:
 
 
 def _reasons(figures: Figures) -> str:
-    found = figures.answers["reasons"]
-    if not found:
-        return nothing("no attempt failed")
+    shown, more = first(figures.answers["reasons"], _MANY)
+    if not shown:
+        return nothing("no attempt failed") if figures.answers["attempts"] else _no_attempts()
     rows = [
         (_reason(row), _of_endpoints(figures, row), row["attempts"], row["dead"], row["first_seen"], row["last_seen"])
-        for row in found
+        for row in shown
     ]
     heads = ("Reason", "Endpoints", "#Attempts", "#Dead letters", "First seen (UTC)", "Last seen (UTC)")
-    return table(heads, rows)
+    return table(heads, rows) + more
 
 
 def _reason(row: Row) -> Html:
@@ -293,24 +288,24 @@ def _of_endpoints(figures: Figures, row: Row) -> object:
 
 
 def _failing(figures: Figures) -> str:
-    found = figures.answers["failing"]
-    if not found:
-        return nothing("none")
+    shown, more = first(figures.answers["failing"], _WORST)
+    if not shown:
+        return nothing("none") if figures.answers["attempts"] else _no_attempts()
     rows = [
         (
             _endpoint(figures, row["subscription"]), row["attempts"], row["failed"],
             f"{row['failed'] / row['attempts']:.1%}", row["dead"], row["last_delivered"], row["last_failed"],
         )
-        for row in found
+        for row in shown
     ]  # fmt: skip
     heads = ("Endpoint", "#Attempts", "#Failed", "#Share", "#Dead letters", "Last delivered (UTC)", "Last failed (UTC)")
-    return table(heads, rows)
+    return table(heads, rows) + more
 
 
 def _anomalies(found: Sequence[Mapping[str, object]]) -> str:
     if not found:
         return nothing("none")
     names = ("kind", "topic", "hour", "records", "median", "distance")
-    return table(
-        ("Kind", "Topic", "Hour (UTC)", "#Records", "#Median", "#Distance"), ([r[n] for n in names] for r in found)
-    )
+    shown, more = first(found, SHOWN_MAX)
+    rows = ([row[name] for name in names] for row in shown)
+    return table(("Kind", "Topic", "Hour (UTC)", "#Records", "#Median", "#Distance"), rows) + more

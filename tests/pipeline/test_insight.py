@@ -126,4 +126,4 @@ def test_the_commands_read_lake_and_database(
     assert pages == [
         (0, "0 attempts; open it in a browser\n", True), (0, "3 attempts; open it in a browser\n", False),
     ]  # fmt: skip
-    assert (html.count("<svg"), "66.67%" in html) == (2, True)
+    assert (html.count("<svg"), "66.66%" in html) == (2, True)

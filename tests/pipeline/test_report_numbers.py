@@ -37,7 +37,7 @@ FIRST = datetime.now(UTC).date() - timedelta(days=DAYS)
 PICTURE_HEIGHT = {1280: 1450, 390: 1800}
 SUBSCRIBED = """
 INSERT INTO hookwire.subscriptions (public_id, protocol, topic, callback, state, name)
-SELECT id, 'webhook', 'orders', 'https://user@' || host || ':8443/in?token=secret', 'active', name
+SELECT id, 'webhook', 'orders', 'https://user:p@ss@' || host || ':8443/in?token=secret', 'active', name
 FROM (VALUES ('sub_fast', 'Hooks.Example.com', NULL), ('sub_slow', 'billing.example', 'Billing'),
              ('sub_gone', 'old.example', NULL)) AS s(id, host, name)
 """
@@ -75,7 +75,7 @@ def attempts_of(day: int) -> list[list[Any]]:
     return rows
 
 
-def plant(spark: SparkSession, lake: LakeStorage, days: int) -> None:
+def plant(spark: SparkSession, lake: LakeStorage, days: int, more: Sequence[list[Any]] = ()) -> None:
     """Bronze and silver of this many days, as the archive and `hookwire pipeline deliveries` make them."""
     records = [SelftestRecord(n, f"key {n % 4}", b"{}", n) for n in range(1, days * EVENTS + 1)]
     frame = bronze_of(spark, records).withColumns(
@@ -100,9 +100,31 @@ def plant(spark: SparkSession, lake: LakeStorage, days: int) -> None:
     table.commit(table.snapshot(), Change("archive", "run", table.write(dated.coalesce(1), 1)))
     with recorded_run(lake, "deliveries", {}) as run:
         service = Service(spark, lake, run.id)
-        files = service.write_attempts([row for day in range(days) for row in attempts_of(day)])
+        files = service.write_attempts([*more, *(row for day in range(days) for row in attempts_of(day))])
         for day in {file.day for file in files}:
             service.put_attempts(day, tuple(file for file in files if file.day == day))
+
+
+def quick(endpoints: int) -> list[list[Any]]:
+    """An attempt at each of so many endpoints that are quicker than the others."""
+    at = datetime.combine(FIRST, datetime.min.time(), UTC)
+    return [attempt(n + 1, f"sub_quick_{n}", at, 0.001 * n, seconds=0.001) for n in range(endpoints)]
+
+
+def plant_strangers(spark: SparkSession, lake: LakeStorage, topics: int) -> None:
+    """Records that no relay sent, of topics of their own: of the years 9998 and 1999, and one of today."""
+    record = bronze_of(spark, [SelftestRecord(n, None, b"{}", n) for n in range(topics + 1)])
+    years = "CASE event_number % 2 WHEN 0 THEN TIMESTAMP'9998-01-01' ELSE TIMESTAMP'1999-01-01' END"
+    day = f"date_add(DATE'{FIRST}', CASE event_number WHEN {topics} THEN {DAYS} ELSE 0 END)"
+    frame = record.withColumns(
+        {
+            "topic": F.expr(f"'stranger.' || event_number % {topics}"), "accepted_at": F.expr(years),
+            "quarantine": F.array(F.lit("future")), "dt": F.expr(day),
+        }
+    ).withColumn("archived_at", F.expr("CAST(dt AS timestamp)"))  # fmt: skip
+    table = bronze(lake)
+    basis = table.snapshot()
+    table.commit(basis, Change("archive", "run", table.write(frame.coalesce(1), basis.version + 1)))
 
 
 def reported(lake: LakeStorage, folder: Path, *words: str) -> tuple[Any, str]:
@@ -148,7 +170,8 @@ def test_the_numbers_of_the_page_are_those_of_another_engine_over_the_same_files
     monkeypatch.setenv("HOOKWIRE_DATABASE_URL", database_url)
     asyncio.run(executed(database_url, SUBSCRIBED))
     lake = LakeStorage(lake_uri)
-    plant(spark, lake, DAYS)
+    plant(spark, lake, DAYS, quick(9))
+    plant_strangers(spark, lake, 9)
     found, html = reported(lake, tmp_path)
     others = {name: by_duckdb(lake, name, found["parameters"]) for name in QUERIES}
 
@@ -157,7 +180,11 @@ def test_the_numbers_of_the_page_are_those_of_another_engine_over_the_same_files
     assert [found[name] for name in ("attempts", "delivered", "retries", "dead")] == [
         sum(row[name] for row in others["attempts"]) for name in sums
     ]
-    assert (found["records"], found["parameters"]["grain"]) == ({"carts": 133, "orders": 267}, "day")
+    assert found["records"] == {
+        "orders": 267, "carts": 133, "stranger.0": 2, **{f"stranger.{n}": 1 for n in range(1, 5)}, "4 others": 4,
+    }  # fmt: skip
+    assert sum(row["records"] for row in others["volume"]) == sum(found["records"].values())
+    assert (found["parameters"]["grain"], {row["endpoints"] for row in others["latency"]}) == ("day", {11})
     assert found["newest"] == {
         name: others[f"newest_{name}"][0]["at"].astimezone(UTC).isoformat() for name in ("event", "attempt")
     }
@@ -166,10 +193,11 @@ def test_the_numbers_of_the_page_are_those_of_another_engine_over_the_same_files
     ]  # fmt: skip
     shown = cells(html, "From acceptance to a 2xx answer")
     whole = {row["subscription"]: row for row in others["latency"] if row["subscription"] and row["day"] is None}
-    assert shown[0::7] == ["Billing | billing.example · orders · sub_slow", "hooks.example.com | orders · sub_fast"]
-    assert shown[3::7] == [duration(whole[one]["p95"]) for one in ("sub_slow", "sub_fast")]
+    assert shown[0:14:7] == ["Billing | billing.example · orders · sub_slow", "hooks.example.com | orders · sub_fast"]
+    assert shown[3:14:7] == [duration(whole[one]["p95"]) for one in ("sub_slow", "sub_fast")]
+    assert (len(whole), "1 faster endpoint is not shown" in html) == (10, True)
     assert (whole["sub_slow"]["late"], whole["sub_fast"]["events"]) == (4, 400)
-    assert re.findall("secret|8443|user@", html) == []
+    assert re.findall("secret|8443|user:|ss@", html) == []
 
 
 async def looked_at(html: Path, folder: Path) -> dict[tuple[str, int], tuple[int, bytes]]:
@@ -205,7 +233,8 @@ def test_the_page_fits_a_phone_and_a_desk_in_the_dark_and_in_the_light(
     asyncio.run(executed(database_url, SUBSCRIBED))
     lake = LakeStorage(lake_uri)
     plant(spark, lake, days)
-    (tmp_path / "audit.json").write_text(json.dumps(AUDIT))
+    audit = json.dumps({**AUDIT, "lake_uri": lake.uri}, default=datetime.isoformat)
+    (tmp_path / "audit.json").write_text(audit)
     reported(lake, tmp_path, "--audit", str(tmp_path / "audit.json"))
     seen = asyncio.run(looked_at(tmp_path / "report.html", tmp_path / "profile"))
 

@@ -13,6 +13,7 @@ import typer
 
 from app.cli.entry import Config, Json, run, say, settings_from
 from app.cli.failure import CommandFailed
+from app.cli.pipeline.auditing.file import audit_of
 from app.cli.pipeline.insight import Since, Until, days_of, insight_of
 from app.cli.pipeline.lake import Lake, lake_of, told_failures
 from app.settings.settings import Settings
@@ -27,7 +28,6 @@ __all__ = ["report"]
 
 _THRESHOLD: Final = 6.0
 _JOBS: Final = ("archive", "deliveries", "audit")
-_LAKES_MAX: Final = 100
 
 Output = Annotated[Path, typer.Option("--output", help="The file to write.")]
 Audit = Annotated[Path | None, typer.Option("--audit", help="The output of `audit --json`.")]
@@ -51,40 +51,23 @@ def report(
 
       hookwire pipeline report --since 7d --target 0.999 --output week.html
     """
-    days = days_of(since, until)
+    days, settings = days_of(since, until), settings_from(config)
+    storage = lake_of(lake, settings)
+    audited = audit_of(audit, storage) if audit is not None else None
     with told_failures():
-        run(_report(settings_from(config), lake, days, _audit(audit), target, output, as_json=as_json))
-
-
-def _audit(file: Path | None) -> dict[str, Any] | None:
-    if file is None:
-        return None
-    from pipeline.report.audit import COUNTS, LISTS
-
-    try:
-        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        if not all(isinstance(found[name], int) for name in COUNTS) or not all(
-            isinstance(found[name], list) for name in LISTS
-        ):
-            raise ValueError("members have other types")
-        for moment in (found["since"], found["until"], *(finding["hour"] for finding in found["findings"])):
-            datetime.fromisoformat(moment)
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise CommandFailed(f"{file} is not a report of `hookwire pipeline audit --json`: {error}", 2) from None
-    return found
+        run(_report(settings, storage, days, audited, target, output, as_json=as_json))
 
 
 async def _report(
-    settings: Settings, lake: str | None, days: tuple[date, date], audit: dict[str, Any] | None, target: float,
+    settings: Settings, storage: LakeStorage, days: tuple[date, date], audit: dict[str, Any] | None, target: float,
     output: Path, *, as_json: bool,
 ) -> int:  # fmt: skip
     from app.cli.database import opened_connection
     from pipeline.report.figures import summary
 
-    storage = lake_of(lake, settings)
     # The connection comes first, so that a database that does not answer is told before Spark works.
     async with opened_connection(settings, application_name="hookwire report", statement_seconds=600) as connection:
-        found = await asyncio.to_thread(_figures, settings, lake, days, audit, target)
+        found = await asyncio.to_thread(_figures, settings, storage, days, audit, target)
         found = await _known(connection, storage, found)
     _write(found, output)
     if as_json:
@@ -96,17 +79,16 @@ async def _report(
 
 
 def _figures(
-    settings: Settings, lake: str | None, days: tuple[date, date], audit: dict[str, Any] | None, target: float
+    settings: Settings, storage: LakeStorage, days: tuple[date, date], audit: dict[str, Any] | None, target: float
 ) -> Figures:
     """Return what the lake knows."""
     from pipeline.report.figures import Figures, Job
     from pipeline.runs import newest_runs
 
     since, until = _midnight(days[0]), _midnight(days[1] + timedelta(days=1))
-    insight = insight_of("report", lake, settings, *days)
+    insight = insight_of("report", storage.uri, settings, *days)
     answers = insight.answers(settings.pipeline_late_seconds)
     anomalies = insight.anomalies(since, until, _THRESHOLD)
-    storage = lake_of(lake, settings)
     runs = newest_runs(storage)
     jobs = [
         Job(name, datetime.fromisoformat(runs[name].started_at), runs[name].state) for name in _JOBS if name in runs
@@ -127,8 +109,7 @@ async def _known(connection: Session, storage: LakeStorage, figures: Figures) ->
     counts = await connection.fetch("lake.attempt_days", figures.since, figures.until)
     copied = await asyncio.to_thread(lambda: counts_of_days(delivery_table(storage).snapshot()))
     uncopied = sum(max(0, row["attempts"] - copied.get(row["day"], 0)) for row in counts)
-    audits = await connection.fetch("lake_mark.audits", _LAKES_MAX)
-    last = next((row for row in audits if row["lake"] == storage.uri and row["ended_at"] is not None), None)
+    last = await connection.fetchrow("lake_mark.audit", storage.uri)
     return replace(figures, endpoints=endpoints, uncopied=uncopied, last_audit=last)
 
 
