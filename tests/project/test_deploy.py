@@ -23,6 +23,7 @@ from runtime.process import CLOSING_SECONDS
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "deploy" / "docker-compose.yml"
+AUDIT = ROOT / "deploy" / "kubernetes" / "audit.yaml"
 KUBERNETES = sorted((ROOT / "deploy" / "kubernetes").glob("*.yaml"))
 DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
 SCHEMA = json.loads((Path(__file__).parent / "kubernetes-schema.json").read_text("utf-8"))
@@ -78,18 +79,24 @@ def test_the_objects_fit_the_image_and_the_hub() -> None:
 
 
 def test_the_audit_of_the_night_fits_the_image_and_the_settings() -> None:
-    """GP-14: settings and a command that exist, the image's account, the hub's secret, and no second try."""
+    """GP-14: settings and a command that exist, the image's account, no second try, and an end. Of the hub's secrets it
+    has two, and not the key of its administrator."""
     spec = objects()["CronJob"]["spec"]["jobTemplate"]["spec"]
     pod = spec["template"]["spec"]
     [container] = pod["containers"]
     group: Any = typer.main.get_command(application())
     verb, name = container["args"]
-    secrets = [each["secretRef"]["name"] for each in container["envFrom"]]
+    secret, env = objects()["Secret"], {one["name"]: one for one in container["env"]}
+    referred = {name: one["valueFrom"]["secretKeyRef"] for name, one in env.items() if "valueFrom" in one}
     assert (name in group.commands[verb].commands, spec["backoffLimit"], pod["restartPolicy"]) == (True, 0, "Never")
-    assert ({one["name"] for one in container["env"]} - KNOWN, secrets[0]) == (
-        set(),
-        objects()["Secret"]["metadata"]["name"],
-    )
+    assert (spec["activeDeadlineSeconds"], pod["automountServiceAccountToken"]) == (6 * 3600, False)
+    assert [each["secretRef"]["name"] for each in container["envFrom"]] == ["hookwire-lake"]
+    assert (env.keys() | set(re.findall(r"# - \{name: (\w+)", AUDIT.read_text("utf-8")))) - KNOWN == set()
+    assert referred == {
+        name: {"name": secret["metadata"]["name"], "key": name}
+        for name in ("HOOKWIRE_DATABASE_URL", "HOOKWIRE_SECRET_KEYS")
+    }
+    assert referred.keys() <= secret["stringData"].keys()
     assert f"USER {pod['securityContext']['runAsUser']}\n" in (ROOT / "Dockerfile.lake").read_text("utf-8")
 
 
