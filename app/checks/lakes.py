@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import aclosing
 from datetime import datetime
 from typing import Final
 
@@ -20,12 +21,9 @@ _LEVELS: Final[dict[Word, Level]] = {"ok": "ok", "attention": "note", "trouble":
 
 async def lake_checks(options: PoolOptions) -> list[Check]:
     """Return a check for each lake that is in use; none where there is no lake. Raises ``db.errors.DatabaseError``."""
-    connection = await connect_direct(options)
-    try:
+    async with aclosing(await connect_direct(options)) as connection:
         rows = await connection.fetch("lake_mark.audits", WORST_MAX)
         now = await connection.fetchval("diagnosis.now")
-    finally:
-        await connection.aclose()
     return audit_checks(rows, now)
 
 
