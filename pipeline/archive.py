@@ -26,16 +26,29 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline.audit.seal import NO_KEYS, SealKeys, sealed
 from pipeline.bronze import to_bronze
+from pipeline.compaction import merge, scattered
 from pipeline.delta.snapshot import Change, DataFile, Snapshot
 from pipeline.failure import sentence
 from pipeline.kafka_options import SparkKafkaOptions
 from pipeline.kafka_range import Bounds, Range, RangePlan, RangeProblem, planned
 from pipeline.kafka_reader import bounds_of, incarnations_of, read_ranges, topics_of
-from pipeline.lake import LakeConflict, Table
+from pipeline.lake import LakeConflict, LakeDamaged, Table
+from pipeline.session import cores
+from pipeline.storage import StorageError
 
-__all__ = ["ArchiveFailed", "ArchiveOptions", "Archived", "archive", "batch_rows", "plan_archive", "unarchived"]
+__all__ = [
+    "ArchiveFailed",
+    "ArchiveOptions",
+    "Archived",
+    "archive",
+    "batch_rows",
+    "plan_archive",
+    "tasks_of",
+    "tidy",
+    "unarchived",
+]
 
-_TASK_RECORDS_MIN = 50_000
+_TASK_RECORDS = (5_000, 50_000)
 
 
 class ArchiveFailed(Exception):
@@ -122,7 +135,7 @@ def archive(
     Raises :class:`ArchiveFailed`, KafkaUnreachable, LakeConflict and LakeDamaged. Earlier batches stay in the lake.
     """
     table.upgrade()
-    held, snapshot = _held(kafka, options), table.snapshot()
+    held, snapshot = _held(kafka, options), table.refreshed()
     plan = _plan(snapshot, held, options)
     done = Archived(waiting=plan.size + plan.waiting, problems=plan.problems)
     while plan.ranges and not is_stopping():
@@ -134,6 +147,22 @@ def archive(
         told(done)
         plan = _plan(snapshot, held, options)
     return done
+
+
+def tidy(session: Callable[[], SparkSession], table: Table, run: str) -> str | None:
+    """Merge small files that have become many, and shorten the log. Return in a sentence why that failed, or None.
+
+    Nobody has to wait for it, and records in Kafka do not wait: so a failure does not end the archive.
+    """
+    try:
+        if files := scattered(table.refreshed()):
+            merge(session(), table, files, run)
+        table.write_checkpoint()
+    except (PySparkException, Py4JJavaError) as error:
+        return sentence(error)
+    except (LakeConflict, LakeDamaged, StorageError) as error:
+        return str(error)
+    return None
 
 
 class _Held(NamedTuple):
@@ -191,6 +220,12 @@ def _written(
     return files, seen.get["quarantined"]
 
 
+def tasks_of(records: int, of_cores: int) -> int:
+    """Return the number of tasks of a batch: each core has work, if a task is worth its file; at least two."""
+    least, most = _TASK_RECORDS
+    return max(2, records // max(least, min(most, records // of_cores)))
+
+
 def batch_rows(
     spark: SparkSession, kafka: SparkKafkaOptions, ranges: Collection[Range], ids: Mapping[str, str] | None = None
 ) -> DataFrame:
@@ -199,6 +234,6 @@ def batch_rows(
     ``ids``: the id that Kafka gave each topic.
     """
     full = [of for of in ranges if of.start < of.until]
-    size = sum(of.until - of.start for of in full)
-    records = read_ranges(spark, kafka, full).coalesce(max(2, size // _TASK_RECORDS_MIN))
+    size, of_cores = sum(of.until - of.start for of in full), cores(spark)
+    records = read_ranges(spark, kafka, full, of_cores).coalesce(tasks_of(size, of_cores))
     return to_bronze(records, datetime.now(UTC), ids)

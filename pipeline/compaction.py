@@ -1,17 +1,20 @@
-"""Compaction: replaces many small files of closed days by few large ones (PL-09).
+"""Compaction: replaces many small files by few large ones.
 
-An archive that runs every minute leaves 1,440 files per day and topic, and a reader opens them all. Compaction takes
-one folder (day and topic) at a time. It reads the folder, sorts the records by partition and offset, and writes and
-counts them. One commit replaces the files: a reader sees the old files or the new ones. The old files stay for readers
-of an older version, until vacuum deletes them.
+An archive that runs every minute would leave 1,440 files per day and topic, and a reader opens them all. So the archive
+merges the small files of a folder (day and topic), as soon as there are sixty. Of closed days compaction leaves as few
+files as their bytes need, one folder at a time. Both sort the records by partition and offset, and count them. One
+commit replaces the files: a reader sees the old files or the new ones. The old files stay for readers of an older
+version, until vacuum deletes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import accumulate
 from math import ceil
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -19,9 +22,14 @@ from pipeline.delta.snapshot import DataFile, Snapshot
 from pipeline.lake import Table
 from pipeline.rewrite import rewrite
 
-__all__ = ["Folder", "compact", "crowded"]
+__all__ = ["Folder", "compact", "crowded", "merge", "scattered"]
 
 _PLACE = ("partition", "offset")
+_FOLDER = ("dt", "topic")
+_SCATTERED_FILES: Final = 60
+_SMALL_BYTES: Final = 8 * 1024 * 1024
+_MERGED_BYTES: Final = 128 * 1024 * 1024
+"""One merge makes no larger file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +53,36 @@ class Folder:
 
 def crowded(snapshot: Snapshot, before: date, file_bytes: int) -> list[Folder]:
     """Return the folders of days before ``before`` that have more files than their bytes need."""
-    places: dict[tuple[str, str], list[DataFile]] = {}
-    for file in snapshot.files:
-        places.setdefault((file.values["dt"], file.values["topic"]), []).append(file)
-    folders = [Folder(day, topic, tuple(files)) for (day, topic), files in sorted(places.items())]
+    folders = [Folder(day, topic, tuple(files)) for (day, topic), files in sorted(_by_folder(snapshot.files).items())]
     return [f for f in folders if f.day < before.isoformat() and len(f.files) > _files(f.bytes, file_bytes)]
+
+
+def scattered(snapshot: Snapshot) -> list[DataFile]:
+    """Return the small files of each folder that has many, the smallest first, as far as one file holds them."""
+    folders = _by_folder(file for file in snapshot.files if file.bytes < _SMALL_BYTES and file.values["dt"])
+    found: list[DataFile] = []
+    for files in folders.values():
+        if len(files) >= _SCATTERED_FILES:
+            files.sort(key=lambda file: file.bytes)
+            sizes = accumulate(file.bytes for file in files)
+            found += [file for file, size in zip(files, sizes, strict=True) if size <= _MERGED_BYTES]
+    return found
+
+
+def merge(spark: SparkSession, table: Table, files: Sequence[DataFile], run: str) -> int:
+    """Replace these files by one for each folder, in one commit; return by how many files there are fewer.
+
+    Raises the errors of ``pipeline.rewrite.rewrite``.
+    """
+    rows = table.read_whole(spark, files).repartition(*_FOLDER).sortWithinPartitions(*_FOLDER, *_PLACE)
+    return len(files) - rewrite(table, files, rows, "compact", run)
+
+
+def _by_folder(files: Iterable[DataFile]) -> dict[tuple[str, str], list[DataFile]]:
+    folders: dict[tuple[str, str], list[DataFile]] = {}
+    for file in files:
+        folders.setdefault((file.values["dt"], file.values["topic"]), []).append(file)
+    return folders
 
 
 def compact(
@@ -62,7 +95,7 @@ def compact(
     """
     fewer = 0
     for folder in folders:
-        rows = table.read(spark, Snapshot(files=folder.files))
+        rows = table.read_whole(spark, folder.files)
         fewer += len(folder.files) - rewrite(table, folder.files, _merged(rows, folder, file_bytes), "compact", run)
         tell(folder)
     return fewer

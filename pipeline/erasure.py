@@ -106,7 +106,7 @@ def erase(spark: SparkSession, lake: LakeStorage, table: Table, subject: Subject
     found = find(spark, table, subject)
     records = sum(found.values())
     if files := tuple(found):
-        rows = table.read(spark, Snapshot(files=files))
+        rows = table.read_whole(spark, files)
         _note(erased_table(lake), rows.where(subject.matches()), run)
         rewrite(table, files, rows.where(~subject.matches()), "erase", run, fewer_rows=records)
         table.discard(file for file in files if is_uri(file.path))  # vacuum deletes in the table's folder only

@@ -24,7 +24,7 @@ class Range(NamedTuple):
             yield self._replace(start=start, until=min(start + size, self.until))
 
 
-_TASK_OFFSETS: Final = (50_000, 250_000)
+_TASK_OFFSETS: Final = (5_000, 250_000)
 
 
 def task_size(offsets: int, tasks: int) -> int:

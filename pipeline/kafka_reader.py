@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -14,9 +15,11 @@ from pipeline.envelope import unfolded
 from pipeline.kafka_options import SparkKafkaOptions
 from pipeline.kafka_range import Bounds, Range, task_size, to_json
 from pipeline.schema import KAFKA, RECORD
+from pipeline.session import cores
 
 __all__ = ["KafkaUnreachable", "bounds_of", "incarnations_of", "read_ranges", "source_rows", "topics_of"]
 
+_TASKS_PER_CORE: Final = 2
 _SILENT = logging.getLogger(f"{__package__}.kafka")
 _SILENT.addHandler(logging.NullHandler())  # the client's final error contains the cause
 _SILENT.propagate = False
@@ -64,16 +67,23 @@ def incarnations_of(options: SparkKafkaOptions, topics: Collection[str]) -> dict
         raise _unreachable(options, error) from error
 
 
-def read_ranges(spark: SparkSession, options: SparkKafkaOptions, ranges: Sequence[Range]) -> DataFrame:
-    """Return the records as rows of ``schema.RECORD``, in as many tasks as the session has shuffle partitions."""
-    rows = source_rows(spark, options, ranges)
+def read_ranges(
+    spark: SparkSession, options: SparkKafkaOptions, ranges: Sequence[Range], of_cores: int | None = None
+) -> DataFrame:
+    """Return the records as rows of ``schema.RECORD``, in two tasks for each core, or one for each partition.
+
+    ``of_cores``: the number of cores, if it is known.
+    """
+    rows = source_rows(spark, options, ranges, of_cores)
     return unfolded(rows) if options.source == "jvm" else rows
 
 
-def source_rows(spark: SparkSession, options: SparkKafkaOptions, ranges: Sequence[Range]) -> DataFrame:
+def source_rows(
+    spark: SparkSession, options: SparkKafkaOptions, ranges: Sequence[Range], of_cores: int | None = None
+) -> DataFrame:
     """Return the rows of the source: ``schema.KAFKA`` for the source "jvm", ``schema.RECORD`` for ours."""
     offsets = sum(of.until - of.start for of in ranges)
-    size = task_size(offsets, int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
+    size = task_size(offsets, _TASKS_PER_CORE * (of_cores or cores(spark)))
     if options.source == "jvm":
         tasks = str(max(1, offsets // size))
         reader = spark.read.format("kafka").options(**options.java(), **_java_ranges(ranges), minPartitions=tasks)

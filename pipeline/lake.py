@@ -6,12 +6,12 @@
     <lake>/bronze/_delta_log/00000000000000000007.json    what commit 7 added, what it removed, and our state after it
     <lake>/runs/...                                       see pipeline.runs
 
-Spark writes files that no reader sees yet. Then ``deltalake`` makes one commit: files and Kafka's offsets become part
-of the table at the same time, or not at all. A batch that was killed is repeated, and no record is in the table twice
-(PL-X09). All our commits carry the same application transaction. So of two writers that began with the same version,
-one commits. The other one gets :class:`LakeConflict` and has changed nothing. Commits of other tools, such as
-``VACUUM``, do not conflict with ours. The log alone says which files are part of the table, where they lie and which
-values their partition columns have (ADR 60).
+Spark writes files that no reader sees yet. Then one commit is made, by ``deltalake`` or behind our own last commit by
+``pipeline.delta.head``. Files and Kafka's offsets become part of the table at the same time, or not at all. A batch
+that was killed is repeated, and no record is in the table twice. All our commits carry the same application
+transaction. So of two writers that began with the same version, one commits. The other one gets
+:class:`LakeConflict` and has changed nothing. Commits of other tools, such as ``VACUUM``, do not conflict with ours.
+The log alone says which files are part of the table, where they lie and which values their partition columns have.
 
 The metadata of each of our commits holds our complete state: offsets, incarnations, the bounds of retention, the source
 counts of days. The number of our newest commit in the log is compared with the table's transaction number, which
@@ -27,10 +27,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
-from datetime import date
 from itertools import takewhile
 from typing import Any, Final
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -41,12 +39,14 @@ from pyarrow import ArrowException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from pipeline.delta.foreign import ForeignCommit, remembered
+from pipeline.delta.actions import addition, listed, removal
+from pipeline.delta.foreign import remembered
+from pipeline.delta.head import LogHead
 from pipeline.delta.log import COLUMNS, OURS, DeltaLog, LogEntry
 from pipeline.delta.protocol import refused_for_reading, refused_for_writing
 from pipeline.delta.reading import named_rows, rows_of
 from pipeline.delta.snapshot import Change, DataFile, Snapshot, State, folder_values
-from pipeline.delta.statistics import NUMBER, event_numbers
+from pipeline.delta.statistics import event_numbers
 from pipeline.frame import arrow_schema
 from pipeline.schema import BRONZE, BRONZE_PARTITIONS
 from pipeline.storage import LakeStorage, is_uri, reached
@@ -76,6 +76,8 @@ class Table:
         self._partitions = partitions
         self._uri = lake.spark_path(name)
         self._log = DeltaLog(lake, f"{name}/_delta_log")
+        self._head = LogHead(lake, self._log, partitions)
+        self._is_ready = False
 
     def is_made(self) -> bool:
         """Return whether our first commit exists, so that an older version's log is obsolete."""
@@ -88,9 +90,9 @@ class Table:
             self._refuse_lost_log()
             return Snapshot()
         with self._damage_named():
-            files = tuple(sorted(map(self._file, self._listed(table)), key=lambda file: file.path))
+            files = tuple(sorted(listed(table, self._partitions, self._rows_in), key=lambda file: file.path))
             number = table.transaction_version(OURS) or 0
-            newest, foreign = self._walked(table.version())
+            newest, foreign = self._log.walked_from(table.version())
         if number != (0 if newest is None else newest["number"]):
             raise LakeDamaged(f"{self._log_name} lacks our newest commits: restore it from a backup")
         if newest is None:
@@ -101,6 +103,26 @@ class Table:
                 f"{self._log_name} names {len(files)} files and should name {newest['files']}: restore it from a backup"
             )
         return Snapshot(table.version(), files, replace(State.of(newest["state"]), foreign=foreign), number)
+
+    def refreshed(self) -> Snapshot:
+        """Return the present state of the table. If nobody has committed since this object did, no file is looked at.
+
+        Raises :class:`LakeDamaged`.
+        """
+        with self._damage_named():
+            return self._head.snapshot() or self.snapshot()
+
+    def newest(self) -> tuple[int, int] | None:
+        """Return the version of the newest commit and the number of our newest one; None if there is no table.
+
+        Raises :class:`LakeDamaged`.
+        """
+        with self._damage_named():
+            last = self._head.snapshot()
+        if last is not None:
+            return last.version, last.number
+        opened = self.opened()
+        return None if opened is None else (opened.version(), opened.transaction_version(OURS) or 0)
 
     def read(self, spark: SparkSession, snapshot: Snapshot | None = None) -> DataFrame:
         """Return the rows of a snapshot, by default the present one."""
@@ -113,11 +135,28 @@ class Table:
         """Return the rows of these files, at least one, and the column ``file`` with the path of each row's file."""
         return named_rows(spark, self.schema, self._partitions, self._by_name(files))
 
+    def read_whole(self, spark: SparkSession, files: Sequence[DataFile]) -> DataFrame:
+        """Return the rows of these files, at least one, with the columns that a newer version or another tool added."""
+        return rows_of(spark, self._whole(), self._partitions, self._by_name(files))
+
+    def write_whole(self, frame: DataFrame, number: int) -> tuple[DataFile, ...]:
+        """Write rows of :meth:`read_whole` as :meth:`write` does."""
+        return self._write(frame, number, self._whole())
+
     def write(self, frame: DataFrame, number: int) -> tuple[DataFile, ...]:
         """Write rows into files that no commit names yet; ``number`` is that of our commit to come."""
+        return self._write(frame, number, self.schema)
+
+    def _whole(self) -> StructType:
+        """Return our columns, and those that the log's schema has beside them."""
+        opened, ours = self.opened(), {name.lower() for name in self.schema.names}
+        found = [] if opened is None else StructType.fromJson(json.loads(opened.schema().to_json())).fields
+        return StructType([*self.schema.fields, *(field for field in found if field.name.lower() not in ours)])
+
+    def _write(self, frame: DataFrame, number: int, columns: StructType) -> tuple[DataFile, ...]:
         self._ensure()
         folder = f"{self.name}/{self._batch(number)}"
-        frame.select(*self.schema.names).write.partitionBy(*self._partitions).parquet(self._lake.spark_path(folder))
+        frame.select(*columns.names).write.partitionBy(*self._partitions).parquet(self._lake.spark_path(folder))
         found = {path: size for path, size in self._lake.files(folder).items() if path.endswith(".parquet")}
         self._lake.make_durable(found)
         return tuple(self._lake.each(sorted(found), lambda path: self._hashed(path, found[path])))
@@ -139,21 +178,28 @@ class Table:
 
         Raises :class:`LakeDamaged` if the table has a rule that the commit would break.
         """
-        present = {file.path: file for file in basis.files}
+        present = {file.path: file for file in basis.files} if change.removed else {}
         assert present.keys() >= set(change.removed), "removed files are part of the table"
         version = self._version_of(basis)
         number = basis.number + 1
         state = change.state or basis.state
+        state = replace(state, foreign=remembered(state.foreign))
         ours = {
             "id": (commit_id := secrets.token_hex(8)), "number": number, "basis": version, "job": change.job,
             "run": change.run, "files": len(basis.files) - len(change.removed) + len(change.added),
-            "state": asdict(replace(state, foreign=remembered(state.foreign))), "notes": change.notes,
+            "state": asdict(state), "notes": change.notes,
             "sha256": {file.path: file.sha256 for file in change.added},
         }  # fmt: skip
         now = int(time.time() * 1000)
-        removals = [self._removal(present[path], now) for path in change.removed]
-        actions: list[AddAction | RemoveAction] = [*removals, *(self._addition(file, now) for file in change.added)]
+        actions: list[AddAction | RemoveAction] = [
+            removal(present[path], self._partitions, now) for path in change.removed
+        ]
+        actions += [addition(file, self._partitions, now) for file in change.added]
         properties = CommitProperties(json.loads(json.dumps({OURS: ours})), None, [Transaction(OURS, number)])
+        with self._damage_named():
+            is_done = self._head.add(basis, change, ours)
+        if is_done:
+            return self._head.moved(basis.after(change, state), commit_id)
         try:
             with reached():
                 table = DeltaTable(self._uri, version=version, storage_options=self._lake.delta_options)
@@ -165,8 +211,22 @@ class Table:
             # The store may have stored the commit and lost its answer. The client's repeated request then conflicts.
             if not self._has(commit_id, basis.version):
                 raise self._conflict(version, error) from error
-        self._make_log_durable(basis.version)
-        return self.snapshot()
+        self._log.make_durable(basis.version)
+        is_next = basis.version == version and self._log.is_newest(version + 1, commit_id)
+        return self._head.moved(basis.after(change, state) if is_next else self.snapshot(), commit_id)
+
+    def write_checkpoint(self) -> bool:
+        """Write a checkpoint, if this object has committed, and there were many commits since the newest one.
+
+        Return whether one was written.
+        """
+        with self._damage_named():
+            is_due = self._head.needs_checkpoint(int(_CONFIGURATION["delta.checkpointInterval"]))
+            opened = self.opened() if is_due else None
+            if opened is not None:
+                opened.create_checkpoint()
+                opened.cleanup_metadata()
+        return opened is not None
 
     def _has(self, commit_id: str, after: int) -> bool:
         """Return whether one of our commits after version ``after`` has this id."""
@@ -192,7 +252,7 @@ class Table:
         Repeat both after a conflict.
         """
         for tries_left in reversed(range(_TRIES)):
-            basis = self.snapshot()
+            basis = self.refreshed()
             made = change(basis)
             if made is None:
                 return
@@ -206,7 +266,10 @@ class Table:
 
     def upgrade(self) -> None:
         """Add the columns that an older version's table lacks. Its rows keep null there."""
+        if self._is_ready:
+            return
         table = self.opened()
+        self._is_ready = table is not None
         present = {field.name for field in table.schema().fields} if table is not None else set()
         wanted = Schema.from_json(self.schema.json()).fields if table is not None else []
         missing = [field for field in wanted if field.name not in present]
@@ -215,7 +278,7 @@ class Table:
         with self._damage_named(), suppress(CommitFailedError):  # another job may add them at the same time
             properties = CommitProperties({COLUMNS: [field.name for field in missing]})
             table.alter.add_columns(missing, commit_properties=properties)
-            self._make_log_durable(table.version() - 1)
+            self._log.make_durable(table.version() - 1)
 
     def vacuum(self, kept_hours: int, *, unnamed: bool) -> int:
         """Delete files that were removed at least ``kept_hours`` ago; return the number of deleted Parquet files.
@@ -320,18 +383,18 @@ class Table:
 
         Of two jobs that create the table at the same time, the second adds an empty version.
         """
-        self._create()
         if basis.number or basis.files:
             return basis.version
+        self._create()
         present = self.snapshot()
         return basis.version if present.number or present.files else present.version
 
     def _ensure(self) -> None:
         """Create the table before its first file, or add the columns that it lacks."""
-        if self.opened() is None:
+        self.upgrade()
+        if not self._is_ready:
             self._create()
-        else:
-            self.upgrade()
+            self._is_ready = True
 
     def _create(self) -> None:
         """Create the table without a file, so that files without a log always mean damage."""
@@ -342,27 +405,6 @@ class Table:
                     self._uri, schema, "ignore", list(self._partitions), self.name, configuration=dict(_CONFIGURATION),
                     storage_options=self._lake.delta_options,
                 )  # fmt: skip
-
-    def _walked(self, version: int) -> tuple[dict[str, Any] | None, tuple[ForeignCommit, ...]]:
-        """Return our newest commit up to this version, and the commits of other tools that are remembered.
-
-        Our commit carries those that its job knew. Another tool may have made one while the job worked.
-        """
-        newest: dict[str, Any] | None = None
-        found: list[ForeignCommit] = []
-        known_to = -1
-        for entry in self._log.back_from(version):
-            if entry.version <= known_to:
-                break
-            ours = entry.ours
-            if ours is None:
-                found += filter(None, [entry.foreign])
-                continue
-            newest = newest or ours
-            if "foreign" in ours["state"] and known_to < 0:
-                known_to = ours["basis"]
-                found += State.of(ours["state"]).foreign
-        return newest, tuple(sorted(found, key=lambda commit: commit.version))
 
     @contextmanager
     def _damage_named(self) -> Iterator[None]:
@@ -380,22 +422,6 @@ class Table:
             return LakeDamaged(f"{self.name} needs a feature of Delta that hookwire does not read ({reason})")
         return LakeDamaged(f"{self._log_name} is damaged or cannot be read ({reason}): restore it from a backup")
 
-    def _listed(self, table: DeltaTable) -> list[dict[str, Any]]:
-        """Return the part of the log's words on each file that a snapshot needs."""
-        rows = pa.table(table.get_add_actions(flatten=True))
-        needed = ["path", "size_bytes", "num_records", *(f"{bound}.{NUMBER}" for bound in ("min", "max"))]
-        needed += [f"partition.{name}" for name in self._partitions]
-        listed: list[dict[str, Any]] = rows.select([name for name in needed if name in rows.column_names]).to_pylist()
-        return listed
-
-    def _file(self, row: Mapping[str, Any]) -> DataFile:
-        values = {name: _text(row.get(f"partition.{name}")) for name in self._partitions}
-        low, high = row.get(f"min.{NUMBER}"), row.get(f"max.{NUMBER}")
-        numbers = None if low is None or high is None else (low, high)
-        rows = row["num_records"]
-        file = DataFile(unquote(row["path"]), rows or 0, row["size_bytes"], numbers=numbers, partition=values)
-        return file if rows is not None else replace(file, rows=self._rows_in(file))
-
     def _rows_in(self, file: DataFile) -> int:
         """Return the rows of a file of which the log does not say it; 0 if it cannot be read, which a check names."""
         try:
@@ -405,35 +431,12 @@ class Table:
         except (ArrowException, FileNotFoundError):
             return 0
 
-    def _addition(self, file: DataFile, now: int) -> AddAction:
-        low, high = file.numbers or (None, None)
-        bounds = {} if low is None else {"minValues": {NUMBER: low}, "maxValues": {NUMBER: high}}
-        stats = json.dumps({"numRecords": file.rows, **bounds})
-        return AddAction(file.path, file.bytes, self._values(file), now, True, stats)
-
-    def _removal(self, file: DataFile, now: int) -> RemoveAction:
-        return RemoveAction(file.path, True, now, size=file.bytes, partition_values=self._values(file))
-
-    def _values(self, file: DataFile) -> dict[str, str | None]:
-        return {name: file.values[name] or None for name in self._partitions}
-
-    def _make_log_durable(self, after: int) -> None:
-        """Flush new commits to disk, so that they survive a crash of the machine, as their files do."""
-        commits = (path for path in self._lake.files(self._log_name) if path.endswith(".json"))
-        numbers = ((path, path.rpartition("/")[2].partition(".")[0]) for path in commits)
-        self._lake.make_durable(path for path, number in numbers if number.isdecimal() and int(number) > after)
-
     def _hashed(self, path: str, size: int) -> DataFile:
         """Return a file's description from its footer and bytes; ``path`` is relative to the lake."""
         with self._lake.open(path) as file:
             metadata = pq.read_metadata(file)
         digest, numbers = self._lake.sha256(path), event_numbers(metadata)
         return DataFile(path.removeprefix(f"{self.name}/"), metadata.num_rows, size, digest, numbers)
-
-
-def _text(value: Any) -> str:
-    """Return a partition value as the log writes it; "" for null."""
-    return "" if value is None else value.isoformat() if isinstance(value, date) else str(value)
 
 
 def _first_line(error: Exception) -> str:

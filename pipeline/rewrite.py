@@ -13,13 +13,15 @@ __all__ = ["rewrite"]
 
 
 def rewrite(table: Table, old: Sequence[DataFile], rows: DataFrame, job: str, run: str, *, fewer_rows: int = 0) -> int:
-    """Replace files by rows; return the number of new files. ``fewer_rows`` is the number of rows removed on purpose.
+    """Replace files by rows of ``Table.read_whole``; return the number of new files.
+
+    ``fewer_rows`` is the number of rows removed on purpose.
 
     Raises :class:`LakeDamaged` if the number of written rows is wrong. Raises :class:`LakeConflict` if another job has
     rewritten the same files. Both leave the table as it was.
     """
-    before = table.snapshot()
-    added = table.write(rows, before.number + 1)
+    before = table.refreshed()
+    added = table.write_whole(rows, before.number + 1)
     read, written = sum(file.rows for file in old), sum(file.rows for file in added)
     if written != read - fewer_rows:
         table.discard(added)

@@ -1,4 +1,4 @@
-"""The only factory of Spark sessions: it holds every setting that a job relies on (PL-V02, PL-V05, PL-C01)."""
+"""The only factory of Spark sessions: it holds every setting that a job relies on."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-__all__ = ["OURS", "SessionFailed", "SessionOptions", "SettingRefused", "settings_of", "spark_session"]
+__all__ = ["OURS", "SessionFailed", "SessionOptions", "SettingRefused", "cores", "settings_of", "spark_session"]
 
+_MANY: Final = 10_000
 _DEFAULT_MASTER: Final = "local[*]"
 # Lines of a Java trace that hold no reason, and the text before a reason.
 _FRAME: Final = re.compile(r"\s+at |\s+\.\.\. ")
@@ -44,7 +46,7 @@ OURS: Final = {
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
 }
 """The settings that the lake's meaning rests on: with others, the same records would be other days, or fewer rows. They
-are ours, and Spark's file of defaults does not change them (GB-10)."""
+are ours, and Spark's file of defaults does not change them."""
 _ALWAYS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -64,7 +66,7 @@ _LOCALLY = {
 class SessionOptions:
     """Options of a session.
 
-    ``master`` None uses Spark's own configuration; under ``spark-submit`` its master holds (PL-C01). ``memory`` is the
+    ``master`` None uses Spark's own configuration; under ``spark-submit`` its master holds. ``memory`` is the
     driver's, in Spark's syntax ("1g"); a local session has no other. ``jars`` are for the JVM's Kafka source. ``ui``
     serves Spark's web pages on a free port. ``more`` holds further settings of Spark; they override ours.
     """
@@ -90,7 +92,7 @@ def spark_session(options: SessionOptions) -> SparkSession:
 
     Raises :class:`SessionFailed` and :class:`SettingRefused`.
     """
-    # Without this setting workers start the first python3 on PATH, which has none of our packages (PL-V02).
+    # Without this setting workers start the first python3 on PATH, which has none of our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(options.name)
     for name, value in settings_of(options, _users_names()).items():
@@ -107,10 +109,15 @@ def spark_session(options: SessionOptions) -> SparkSession:
             raise SessionFailed(f"Spark did not start: {reason[:500]}") from error
 
 
-def settings_of(options: SessionOptions, users: Collection[str] = ()) -> dict[str, str]:
-    """Return our settings without those that the user has set, then ``more``, which overrides ours (FP-12).
+def cores(spark: SparkSession) -> int:
+    """Return how many cores the session has now: Spark gives a range so many tasks of its own accord."""
+    return spark.range(_MANY).select(F.spark_partition_id()).distinct().count()
 
-    ``OURS`` always hold (GB-10). Raises :class:`SettingRefused` if ``more`` names one of them with another value.
+
+def settings_of(options: SessionOptions, users: Collection[str] = ()) -> dict[str, str]:
+    """Return our settings without those that the user has set, then ``more``, which overrides ours.
+
+    ``OURS`` always hold. Raises :class:`SettingRefused` if ``more`` names one of them with another value.
     """
     refused = {name: value for name, value in options.more.items() if name in OURS and value != OURS[name]}
     for name, value in refused.items():
@@ -143,7 +150,7 @@ def _users_names() -> set[str]:
 
 @contextmanager
 def _said_into(log: IO[bytes]) -> Iterator[None]:
-    """Redirect standard error, which the JVM inherits at its start, to ``log``: a good run shows none of it (FP-14)."""
+    """Redirect standard error, which the JVM inherits at its start, to ``log``: a good run shows none of it."""
     sys.stderr.flush()
     kept = os.dup(2)
     os.dup2(log.fileno(), 2)

@@ -29,6 +29,7 @@ _AT_ONCE: Final = 8
 _READ_BYTES: Final = 1 << 20
 _S3: Final = "s3a://"
 _SECRET: Final = re.compile(r"://[^/?#]*:[^/?#]*@|^(?!s3a:).*\?")
+_VERSION: Final = (b"ETag", b"VersionId")
 
 
 class StorageError(Exception):
@@ -88,6 +89,11 @@ class LakeStorage:
     def is_local(self) -> bool:
         """Return whether the storage is a folder of this machine."""
         return isinstance(self._system, fs.LocalFileSystem)
+
+    @property
+    def has_versions(self) -> bool:
+        """Return whether the store says which version of a file it has."""
+        return self.uri.startswith(_S3)
 
     def spark_path(self, path: str) -> str:
         """Return the full name by which Spark reads or writes a path."""
@@ -150,6 +156,19 @@ class LakeStorage:
             self._put(path, content)
 
     @reached()
+    def add(self, path: str, content: bytes) -> bool:
+        """Write a small file into a folder of this machine, unless it exists; return whether it was written."""
+        draft = self._draft(path, content)
+        try:
+            os.link(draft, self._local(path))
+        except FileExistsError:
+            return False
+        finally:
+            draft.unlink()
+        self._sync(self._local(path).parent)
+        return True
+
+    @reached()
     def delete(self, paths: Iterable[str]) -> None:
         """Delete files; ignore missing ones."""
         for path in paths:
@@ -171,6 +190,18 @@ class LakeStorage:
             while part := stream.read(_READ_BYTES):
                 digest.update(part)
         return digest.hexdigest()
+
+    @reached()
+    def version(self, path: str) -> str | None:
+        """Return the store's own words on the present contents of a file: ETag and version, or None if it has none.
+
+        In a folder nothing but the bytes tells whether they are others: a time can be set. Raises FileNotFoundError.
+        """
+        if not self.has_versions:
+            return None
+        with self._system.open_input_file(self._inside(path)) as file:
+            words = file.metadata() or {}
+        return " ".join(words[name].decode() for name in _VERSION if words.get(name)) or None
 
     @reached()
     def move(self, path: str, target: str) -> None:
@@ -214,10 +245,14 @@ class LakeStorage:
         target = self._local(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-        with draft.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with draft.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
         return draft
 
     @staticmethod

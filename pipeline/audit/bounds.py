@@ -33,14 +33,18 @@ _UNREAD: Final = "value"
 
 def wrong_files(spark: SparkSession, lake: LakeStorage, table: Table, read: Snapshot) -> list[str]:
     """Return in sentences which files have other bounds than their footers or the log say. All can be read."""
+    said = statistics(table, {file.path for file in read.files}) if read.files else {}
     starts = range(0, len(read.files), _FILES_AT_ONCE)
-    parts = (_wrong(spark, lake, table, read.files[start : start + _FILES_AT_ONCE]) for start in starts)
+    parts = (_wrong(spark, lake, table, read.files[start : start + _FILES_AT_ONCE], said) for start in starts)
     return [text for part in parts for text in part]
 
 
-def _wrong(spark: SparkSession, lake: LakeStorage, table: Table, read: Sequence[DataFile]) -> list[str]:
+def _wrong(
+    spark: SparkSession, lake: LakeStorage, table: Table, read: Sequence[DataFile],
+    said: Mapping[str, Mapping[str, Any]],
+) -> list[str]:  # fmt: skip
     files = {file.path: file for file in read}
-    said, real = statistics(table, files), _real(spark, table, read)
+    real = _real(spark, table, read)
 
     def looked_at(path: str) -> str | None:
         with lake.open(table.place(files[path])) as opened:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import sha256
 
-from pipeline.delta.log import OURS
 from pipeline.lake import Table
 
 __all__ = ["LogMark", "departure", "mark_of"]
@@ -30,11 +29,11 @@ class LogMark:
 
 def mark_of(table: Table) -> LogMark | None:
     """Return the mark of the newest commit; None if the table does not exist. Raises :class:`LakeDamaged`."""
-    opened = table.opened()
-    entry = None if opened is None else table.entry(opened.version())
-    if opened is None or entry is None:  # a checkpoint may have replaced the entry
+    newest = table.newest()
+    entry = None if newest is None else table.entry(newest[0])
+    if newest is None or entry is None:  # a checkpoint may have replaced the entry
         return None
-    number = opened.transaction_version(OURS) or 0
+    _, number = newest
     commit_id = (entry.ours or {}).get("id", "")
     return LogMark(entry.version, number, commit_id, sha256(entry.content).hexdigest())
 
@@ -44,10 +43,9 @@ def departure(table: Table, known: LogMark) -> str | None:
 
     A commit that a checkpoint has replaced is compared by the number alone. Raises :class:`LakeDamaged`.
     """
-    opened = table.opened()
-    last = -1 if opened is None else opened.version()
+    last, number = table.newest() or (-1, 0)
     name = f"commit {known.version}" + (f" ({known.commit_id})" if known.commit_id else "")
-    if opened is None or last < known.version:
+    if last < known.version:
         ends = "is gone" if last < 0 else f"ends with commit {last}"
         return f"{table.name}: the log {ends}, and the database knows {name}: its newest commits were removed"
     entry = table.entry(known.version)
@@ -56,6 +54,6 @@ def departure(table: Table, known: LogMark) -> str | None:
         words = "was altered" if there == known.commit_id else f"was overwritten by {entry.author}"
         return f"{table.name}: {name}, which the database knows, {words}"
     # A checkpoint that somebody made may lie ahead of the commits.
-    if (opened.transaction_version(OURS) or 0) < known.number:
+    if number < known.number:
         return f"{table.name}: the log knows fewer commits of hookwire than the database, which knows {known.number}"
     return None

@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count, takewhile
 from typing import Any, Final
 from urllib.parse import unquote
 
 from pipeline.delta.foreign import ForeignCommit, foreign_commit
-from pipeline.delta.snapshot import DataFile
+from pipeline.delta.snapshot import DataFile, State
 from pipeline.storage import LakeStorage
 
 __all__ = ["COLUMNS", "OURS", "DeltaLog", "LogEntry"]
@@ -75,9 +76,36 @@ class DeltaLog:
     def entry(self, version: int) -> LogEntry | None:
         """Return a commit; None if it is not there, or if a checkpoint has replaced it."""
         try:
-            return LogEntry(version, self._lake.read(f"{self._folder}/{version:020d}.json"))
+            return LogEntry(version, self._lake.read(self._path(version)))
         except FileNotFoundError:
             return None
+
+    def has(self, version: int) -> bool:
+        """Return whether a commit is there."""
+        return self._lake.info(self._path(version)).size is not None
+
+    def is_newest(self, version: int, commit_id: str) -> bool:
+        """Return whether the newest commit is this one of ours, without a look at the others."""
+        entry = self.entry(version)
+        return entry is not None and (entry.ours or {}).get("id") == commit_id and not self.has(version + 1)
+
+    def make_durable(self, after: int) -> None:
+        """Flush the commits after this one to disk, so that they survive a crash of the machine, as their files do."""
+        self._lake.make_durable(map(self._path, takewhile(self.has, count(after + 1))))
+
+    def add(self, version: int, content: bytes) -> bool:
+        """Add a commit to the log of a folder of this machine; return False if there is one of this number."""
+        return self._lake.add(self._path(version), content)
+
+    def checkpoint(self) -> int:
+        """Return the version of the newest checkpoint; 0 if there is none."""
+        try:
+            return int(json.loads(self._lake.read(f"{self._folder}/_last_checkpoint"))["version"])
+        except FileNotFoundError:
+            return 0
+
+    def _path(self, version: int) -> str:
+        return f"{self._folder}/{version:020d}.json"
 
     def back_from(self, version: int) -> Iterator[LogEntry]:
         """Yield the commits from this one down to the oldest that no checkpoint has replaced."""
@@ -85,6 +113,27 @@ class DeltaLog:
             if (found := self.entry(number)) is None:
                 return
             yield found
+
+    def walked_from(self, version: int) -> tuple[dict[str, Any] | None, tuple[ForeignCommit, ...]]:
+        """Return our newest commit up to this version, and the commits of other tools that are remembered.
+
+        Our commit carries those that its job knew. Another tool may have made one while the job worked.
+        """
+        newest: dict[str, Any] | None = None
+        found: list[ForeignCommit] = []
+        known_to = -1
+        for entry in self.back_from(version):
+            if entry.version <= known_to:
+                break
+            ours = entry.ours
+            if ours is None:
+                found += filter(None, [entry.foreign])
+                continue
+            newest = newest or ours
+            if "foreign" in ours["state"] and known_to < 0:
+                known_to = ours["basis"]
+                found += State.of(ours["state"]).foreign
+        return newest, tuple(sorted(found, key=lambda commit: commit.version))
 
 
 def _file(action: Mapping[str, Any]) -> DataFile:

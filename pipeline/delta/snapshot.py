@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
+from operator import attrgetter
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -23,6 +24,7 @@ Offsets = Mapping[str, Mapping[int, int]]
 BATCH: Final = re.compile(r"data/(?P<old>batch=)?(?P<number>\d{6,})-[0-9a-f]+/")
 """The beginning of the path of a file that hookwire wrote. Older versions wrote the word ``batch=``, which readers that
 look at folders take for a column."""
+_path = attrgetter("path")
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -106,6 +108,16 @@ class Snapshot:
     def offsets(self) -> Offsets:
         """Return the offsets at which the archive continues."""
         return self.state.offsets
+
+    def after(self, change: Change, state: State) -> Snapshot:
+        """Return the snapshot that the next commit of the table makes of this one; ``state`` is that after it."""
+        gone = set(change.removed)
+        kept = tuple(file for file in self.files if file.path not in gone) if gone else self.files
+        added = sorted((replace(file, partition=file.values) for file in change.added), key=_path)
+        files = kept + tuple(added)
+        if kept and added and added[0].path < kept[-1].path:  # a new batch has the greatest number
+            files = tuple(sorted(files, key=_path))
+        return Snapshot(self.version + 1, files, state, self.number + 1)
 
     def where(self, is_wanted: Callable[[DataFile], bool]) -> Snapshot:
         """Return a snapshot of the wanted files only, so that a reader opens no others."""

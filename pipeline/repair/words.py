@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -16,10 +16,15 @@ from pipeline.lake import LakeDamaged, Table
 
 __all__ = ["counted_by_deltalake", "statistics"]
 
+_ROWS_AT_ONCE: Final = 1_000
+_ALWAYS: Final = {"path", "num_records"}
+
 
 def statistics(table: Table, wanted: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
-    """Return the log's words on each file, by its path: ``num_records``, ``min.<column>``, ``max.<column>``,
-    ``null_count.<column>``; ``deleted_rows`` is true if the file has a deletion vector. Raises LakeDamaged.
+    """Return the log's words on each file, by its path. Raises LakeDamaged.
+
+    They are ``num_records``, and as far as the log has them ``min.<column>``, ``max.<column>`` and
+    ``null_count.<column>``. ``deleted_rows`` is true if the file has a deletion vector.
 
     ``wanted``: the paths of these files only.
     """
@@ -30,7 +35,12 @@ def statistics(table: Table, wanted: Collection[str] | None = None) -> dict[str,
         said = pa.table(opened.get_add_actions(flatten=True))
         if wanted is not None:
             said = said.filter(pa.array([unquote(path) in wanted for path in said["path"].to_pylist()], pa.bool_()))
-        rows = said.to_pylist()
+        # In parts: a row names each column, and most of them are null.
+        rows = [
+            {name: value for name, value in row.items() if value is not None or name in _ALWAYS}
+            for part in said.to_batches(max_chunksize=_ROWS_AT_ONCE)
+            for row in part.to_pylist()
+        ]
         vectors = pa.table(opened.deletion_vectors())["filepath"].to_pylist()
     except DeltaError as error:  # the vector itself cannot be read
         reason = str(error).partition("\n")[0][:300]

@@ -19,6 +19,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from pipeline.audit import bounds
 from pipeline.audit.inquiry import in_question
 from pipeline.audit.lake_audit import Accepted, LakeAudit
 from pipeline.audit.mark import departure, mark_of
@@ -26,6 +27,7 @@ from pipeline.audit.seal import Seals, sealed
 from pipeline.audit.selftest import HOUR, INCARNATION, SelftestRecord, bronze_of, ledger_of
 from pipeline.delta.snapshot import Change
 from pipeline.lake import LakeDamaged, bronze
+from pipeline.repair.words import statistics
 from pipeline.storage import LakeStorage
 from tests.pipeline.foreign import delta, edit, pipeline
 from tests.pipeline.test_altered_log import statistic
@@ -243,6 +245,24 @@ def test_a_file_under_a_second_spelling_of_its_path_is_named_and_stays(spark: Sp
     assert ("/data/./" in said, found) == (True, ids("duplicated", SECOND))
     pipeline(lake, "check", "--quarantine")
     assert (folder_of(lake) / second_file(lake)).is_file()
+
+
+def test_the_log_is_read_once_for_the_bounds_of_all_files(
+    spark: SparkSession, lake: LakeStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GP-11: it was read again for each thousand files."""
+    reads: list[int] = []
+
+    def counted(*of: Any) -> Any:
+        reads.append(len(of[1]))
+        return statistics(*of)
+
+    monkeypatch.setattr(bounds, "statistics", counted)
+    monkeypatch.setattr(bounds, "_FILES_AT_ONCE", 1)
+    bound_nulls(lake)
+    table = bronze(lake)
+    [said] = bounds.wrong_files(spark, lake, table, table.snapshot())
+    assert ("its log says min a of ce_subject" in said, reads) == (True, [2])
 
 
 def test_a_number_of_a_wider_type_is_named_with_its_file(spark: SparkSession, lake: LakeStorage) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline.archive import tasks_of
 from pipeline.kafka_range import Bounds, Range, RangePlan, RangeProblem, from_json, planned, task_size, to_json
 
 
@@ -66,8 +67,16 @@ def test_ranges_survive_the_way_to_a_worker_and_are_cut_into_tasks() -> None:
 
 @pytest.mark.parametrize(
     ("offsets", "tasks", "size"),
-    [(1_000_000, 4, 250_000), (1_000_000, 200, 50_000), (1_000_000, 10, 100_000), (10, 4, 50_000), (10**9, 4, 250_000)],
+    [(1_000_000, 4, 250_000), (1_000_000, 200, 5_000), (1_000_000, 10, 100_000), (10, 4, 5_000), (10**9, 4, 250_000)],
 )
 def test_a_cluster_has_work_for_all_of_its_cores(offsets: int, tasks: int, size: int) -> None:
-    """FP-10: a million records are four tasks on a laptop and twenty on a cluster."""
+    """FP-10, GP-12: a million records are four tasks on a laptop and two hundred on a hundred cores."""
     assert task_size(offsets, tasks) == size
+
+
+@pytest.mark.parametrize(
+    ("records", "cores", "tasks"), [(1_000_000, 2, 20), (1_000_000, 64, 64), (1_000_000, 1_000, 200), (300, 64, 2)]
+)
+def test_a_batch_is_written_by_all_cores_in_files_that_are_worth_it(records: int, cores: int, tasks: int) -> None:
+    """GP-12: a batch had at most twenty tasks on any cluster."""
+    assert tasks_of(records, cores) == tasks

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,15 @@ from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
 
 from pipeline import lake
+from pipeline.delta import head
 from pipeline.delta.snapshot import Change, DataFile, Snapshot, State
 from pipeline.lake import LakeConflict, LakeDamaged, Table, bronze
 from pipeline.s3 import S3Options
 from pipeline.schema import BRONZE_PARTITIONS
 from pipeline.storage import LakeStorage, StorageError
+from tests.pipeline import foreign
+
+DAY = date(2026, 1, 15)
 
 
 @pytest.fixture
@@ -121,6 +126,7 @@ def test_a_commit_of_another_tool_neither_disturbs_nor_hides_ours(table: Table, 
 def test_a_long_log_is_read_from_its_checkpoint(table: Table, log: Path) -> None:
     """FP-10: what lies before a checkpoint is history."""
     last = committed(table, 103)
+    table.write_checkpoint()
     for number in range(90):
         (log / f"{number:020d}.json").unlink()
     assert (by_path(table.snapshot()), len(last.files)) == (by_path(last), 103)
@@ -189,6 +195,72 @@ def test_what_no_commit_names_is_found(table: Table, tmp_path: Path) -> None:
     assert table.unlisted(table.snapshot()) == ["bronze/data/batch=000002-bbbbbb/half.parquet"]
 
 
+def test_a_commit_behind_our_own_looks_at_no_file_and_is_what_a_reader_sees(
+    table: Table, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GP-11: deltalake's commit reads the words on all files, so the archive's work grew with the lake."""
+    basis = committed(table, 1)
+    odd = "data/000002-aaaaaa/dt=2026-01-15/topic=a%20b/part-0.parquet"
+    added = (
+        DataFile(odd, 2, 10, "0" * 64, (5, 9)),
+        DataFile(odd.replace("2026-01-15", "__HIVE_DEFAULT_PARTITION__"), 1, 9),
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(lake, "DeltaTable", None)
+        seen = table.commit(basis, Change("archive", "run", added, state=state(2)))
+        last = table.commit(table.refreshed(), Change("archive", "run", (file(3),), state=state(3), notes={"a": [1]}))
+    read = bronze(LakeStorage(str(log.parents[1]))).snapshot()
+    assert by_path(last) == by_path(read)
+    assert [dict(each.values) for each in read.files] == [dict(each.values) for each in last.files]
+    assert [each.numbers for each in read.files] == [each.numbers for each in last.files]
+    assert (read.number, next(table.history())["notes"], seen.version) == (3, {"a": [1]}, 2)
+    actions = pa.table(DeltaTable(str(log.parent)).get_add_actions(flatten=True)).to_pylist()
+    values = {(row["partition.dt"], row["partition.topic"]) for row in actions}
+    assert values == {(DAY, "a.b"), (DAY, "a b"), (None, "a b")}
+
+
+@pytest.mark.parametrize("of", ["ours", "another tool's", "removed", "overwritten"])
+def test_a_commit_behind_which_the_log_was_changed_is_made_by_deltalake(table: Table, log: Path, of: str) -> None:
+    """GP-11: what this process knows counts only while its own commit is the newest one."""
+    basis = committed(table, 2)
+    newest = log / f"{basis.version:020d}.json"
+    change = Change("archive", "late", (file(7),))
+    if of == "ours":
+        committed(bronze(LakeStorage(str(log.parents[1]))), 1)
+    elif of == "another tool's":
+        foreign.append(LakeStorage(str(log.parents[1])), foreign.row(1))
+    elif of == "overwritten":
+        newest.write_bytes(newest.read_bytes().replace(b'"run":"run"', b'"run":"new"').replace(b'"id":"', b'"id":"0'))
+    else:
+        newest.unlink()
+    if of in ("ours", "removed"):
+        with pytest.raises((LakeConflict, LakeDamaged), match="bronze"):
+            table.commit(basis, change)
+        assert file(7) not in bronze(LakeStorage(str(log.parents[1]))).snapshot().files
+    else:
+        assert by_path(table.commit(basis, change)) == by_path(bronze(LakeStorage(str(log.parents[1]))).snapshot())
+
+
+def test_a_log_gets_its_checkpoint_without_deltalakes_commits(
+    table: Table, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GP-11: the more files there are, the rarer."""
+    snapshot = committed(table, 1)
+    monkeypatch.setitem(lake._CONFIGURATION, "delta.checkpointInterval", "3")
+    seen = []
+    for number in range(2, 8):
+        snapshot = table.commit(snapshot, Change("archive", "run", (file(number),)))
+        table.write_checkpoint()
+        seen.append(sorted(int(each.name[:20]) for each in log.glob("*.checkpoint.parquet")))
+        if number == 6:
+            monkeypatch.setattr(head, "_FILES_PER_COMMIT", 1)
+    for number in range(8, 12):
+        snapshot = table.commit(snapshot, Change("archive", "run", (file(number),)))
+        table.write_checkpoint()
+    assert seen == [[], [3], [3], [3], [3, 6], [3, 6]]
+    assert len(list(log.glob("*.checkpoint.parquet"))) == 2, "11 files are named after 11 commits"
+
+
 def test_other_readers_of_delta_see_the_same_files(table: Table, log: Path) -> None:
     """FP-08: paths, sizes, rows and the values of their folders."""
     committed(table, 2)
@@ -235,11 +307,13 @@ def test_a_clock_that_jumped_ahead_costs_no_commit_that_is_needed(
     table: Table, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By that clock all commits are older than 90 days, and the next checkpoint deletes them."""
-    monkeypatch.setitem(lake._CONFIGURATION, "delta.checkpointInterval", "5")
-    committed(table, 4)
+    monkeypatch.setitem(lake._CONFIGURATION, "delta.checkpointInterval", "3")
+    committed(table, 3)
+    table.write_checkpoint()
     for entry in log.iterdir():
         os.utime(entry, (0, 0))
-    last = committed(table, 2)
+    last = committed(table, 3)
+    table.write_checkpoint()
     assert not (log / f"{1:020d}.json").exists()
     assert (len(last.files), by_path(table.snapshot()), next(table.history())["number"]) == (6, by_path(last), 6)
 

@@ -2,22 +2,25 @@
 
 import json
 import os
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Field
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from typer.testing import CliRunner
 
 from app.cli.failure import CommandFailed
 from app.cli.main import application
+from pipeline import compaction
+from pipeline.archive import tidy
 from pipeline.audit.evidence import ghosts
 from pipeline.audit.selftest import INCARNATION, SelftestRecord, bronze_of
-from pipeline.compaction import compact, crowded
+from pipeline.compaction import compact, crowded, scattered
 from pipeline.day import put_days
 from pipeline.delivery import delivery_table
 from pipeline.delta.snapshot import Change, DataFile
@@ -34,6 +37,7 @@ from pipeline.selection import Selection, archived, select
 from pipeline.service import stale_days
 from pipeline.slo import slo_table
 from pipeline.storage import LakeStorage
+from tests.pipeline import foreign
 
 DAY = date(2026, 1, 15)
 LARGE = 64 * 1024 * 1024
@@ -74,6 +78,64 @@ def test_small_files_of_a_closed_day_become_one(spark: SparkSession, lake: LakeS
     fewer = compact(spark, table, crowded(before, date(2026, 1, 16), LARGE), "run", LARGE)
     assert (fewer, len(table.snapshot().files), numbers_of(spark, table)) == (2, 1, [1, 2, 3, 4])
     assert {file.path for file in before.files} < files_on_disk(lake)
+
+
+def test_small_files_of_today_become_one_as_soon_as_there_are_many(
+    spark: SparkSession, lake: LakeStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GP-12: `archive --follow 60` left 1,440 files for each topic until the next day. A large file stays as it is."""
+    monkeypatch.setattr(compaction, "_SCATTERED_FILES", 4)
+    table = bronze(lake)
+    for number in range(1, 4):
+        foreign.batch(table, foreign.row(number))
+        foreign.batch(table, foreign.row(100 + number), topic="carts")
+    foreign.batch(table, *(foreign.row(200, value=os.urandom(9_000_000)),))
+    assert (scattered(table.snapshot()), tidy(lambda: spark, table, "run")) == ([], None)
+    foreign.batch(table, foreign.row(4))
+    large = next(file for file in table.snapshot().files if file.rows and file.bytes > 8_000_000)
+    held = sum(file.bytes for file in scattered(table.snapshot()))
+    with monkeypatch.context() as patch:
+        patch.setattr(compaction, "_MERGED_BYTES", held // 2)
+        assert len(scattered(table.snapshot())) in (1, 2)
+    assert tidy(lambda: spark, table, "run") is None
+    folders = Counter(file.values["topic"] for file in table.snapshot().files)
+    assert (folders, large in table.snapshot().files) == ({"orders": 2, "carts": 3}, True)
+    assert numbers_of(spark, table) == [1, 2, 3, 4, 101, 102, 103, 200]
+
+
+def test_small_files_that_cannot_be_merged_do_not_end_the_archive(
+    spark: SparkSession, lake: LakeStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GP-12: Kafka's retention does not wait until somebody has mended a file."""
+    monkeypatch.setattr(compaction, "_SCATTERED_FILES", 3)
+    table = bronze(lake)
+    for number in range(1, 4):
+        foreign.batch(table, foreign.row(number))
+    broken = table.snapshot().files[1]
+    lake.replace(table.place(broken), b"PAR1")
+    said = tidy(lambda: spark, table, "run")
+    assert said is not None
+    assert broken.path.rpartition("/")[2] in said
+    assert len(table.snapshot().files) == 3
+
+
+def noted(lake: LakeStorage) -> dict[int, str | None]:
+    """The column that deltalake added, by the number of the event."""
+    columns = foreign.delta(lake).to_pyarrow_table(columns=["event_number", "note"]).to_pydict()
+    return dict(zip(columns["event_number"], columns["note"], strict=True))
+
+
+def test_columns_of_a_newer_version_or_another_tool_survive_a_rewrite(spark: SparkSession, lake: LakeStorage) -> None:
+    """GP-04: an older process that rewrote a day took the seals off its rows."""
+    table = bronze(lake)
+    foreign.batch(table, foreign.row(1), foreign.row(2, key="b"))
+    foreign.delta(lake).alter.add_columns([Field("note", "string", nullable=True)])
+    foreign.append(lake, foreign.row(3, note="theirs"), foreign.row(4, key="b", note="gone"))
+    compact(spark, table, crowded(table.snapshot(), date(2026, 1, 16), LARGE), "run", LARGE)
+    notes = [noted(lake)]
+    erase(spark, lake, table, Subject(("b",)), "run")
+    notes.append(noted(lake))
+    assert notes == [{1: None, 2: None, 3: "theirs", 4: "gone"}, {1: None, 3: "theirs"}]
 
 
 def test_two_that_rewrite_the_same_files_do_not_both_win(spark: SparkSession, lake: LakeStorage) -> None:

@@ -1,0 +1,59 @@
+"""Head: the newest commit of a table, as the process knows it that made it. The next commit needs no other.
+
+``deltalake`` reads the words on all files for each commit and for each look at a table. A table of 100,000 files takes
+it a second each time. Nothing can conflict with a commit that only adds files directly behind one's own last commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pipeline.delta.actions import commit_of
+from pipeline.delta.log import OURS, DeltaLog
+from pipeline.delta.snapshot import Change, Snapshot
+from pipeline.storage import LakeStorage
+
+__all__ = ["LogHead"]
+
+_FILES_PER_COMMIT: Final = 100
+"""A checkpoint names all files. It is written so rarely that a commit pays for so many of them."""
+
+
+class LogHead:
+    """The head of the log of a table. It is empty until :meth:`moved`."""
+
+    def __init__(self, lake: LakeStorage, log: DeltaLog, partitions: Sequence[str]) -> None:
+        self._lake = lake
+        self._log = log
+        self._partitions = partitions
+        self._last: tuple[Snapshot, str] | None = None
+
+    def snapshot(self) -> Snapshot | None:
+        """Return the table after the last commit of this process; None if that is not the newest commit any more."""
+        if self._last is None:
+            return None
+        snapshot, commit_id = self._last
+        return snapshot if self._log.is_newest(snapshot.version, commit_id) else None
+
+    def moved(self, snapshot: Snapshot, commit_id: str) -> Snapshot:
+        """Note the table after a commit of this process, and return it."""
+        self._last = snapshot, commit_id
+        return snapshot
+
+    def add(self, basis: Snapshot, change: Change, ours: Mapping[str, Any]) -> bool:
+        """Add the next commit to the log of a folder of this machine, if it only adds files behind our own last commit.
+
+        Return whether it is done. ``ours`` are our notes on it.
+        """
+        is_known = self._last is not None and self._last[0] is basis
+        if change.removed or not is_known or not self._lake.is_local or self.snapshot() is None:
+            return False
+        return self._log.add(basis.version + 1, commit_of(ours, change.added, self._partitions, OURS))
+
+    def needs_checkpoint(self, interval: int) -> bool:
+        """Return whether ``interval`` commits were made since the newest checkpoint, more if it names many files."""
+        if self._last is None:
+            return False
+        snapshot, _ = self._last
+        return snapshot.version - self._log.checkpoint() >= max(interval, len(snapshot.files) // _FILES_PER_COMMIT)
