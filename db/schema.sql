@@ -2290,7 +2290,9 @@ COMMENT ON COLUMN hookwire.lake_proofs.unsealed IS 'Records of the day whose col
 CREATE TABLE hookwire.lake_seals (
     lake text NOT NULL,
     sealed_from timestamp with time zone NOT NULL,
-    noted_at timestamp with time zone DEFAULT now() NOT NULL
+    noted_at timestamp with time zone DEFAULT now() NOT NULL,
+    unproved bigint,
+    seal_key text
 );
 
 COMMENT ON TABLE hookwire.lake_seals IS 'The time from which the archived events of a lake have seals.';
@@ -2299,7 +2301,11 @@ COMMENT ON COLUMN hookwire.lake_seals.lake IS 'The URI of the lake.';
 
 COMMENT ON COLUMN hookwire.lake_seals.sealed_from IS 'A record of an event that was accepted later has a seal.';
 
-COMMENT ON COLUMN hookwire.lake_seals.noted_at IS 'When an audit or a person noted it.';
+COMMENT ON COLUMN hookwire.lake_seals.noted_at IS 'When an archive, an audit or a person noted it.';
+
+COMMENT ON COLUMN hookwire.lake_seals.unproved IS 'At most so many records have no seal that proves them; null: unknown.';
+
+COMMENT ON COLUMN hookwire.lake_seals.seal_key IS 'The name of the newest key that sealed records here; null: unknown.';
 
 CREATE TABLE hookwire.lake_slo (
     tenant text NOT NULL,

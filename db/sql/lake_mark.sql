@@ -26,18 +26,34 @@ SELECT b.topic, b.first_day FROM hookwire.lake_bounds b WHERE b.lake = $1;
 INSERT INTO hookwire.lake_bounds AS b (lake, topic, first_day) VALUES ($1, $2, $3)
 ON CONFLICT (lake, topic) DO UPDATE SET first_day = excluded.first_day, noted_at = now() WHERE b.first_day < excluded.first_day;
 
--- name: sealed_from
--- Return the time from which the events of the lake $1 have seals.
-SELECT s.sealed_from FROM hookwire.lake_seals s WHERE s.lake = $1;
+-- name: seals
+-- Return what is known of the seals of the lake $1: the time from which events have them, and the name of the newest key.
+-- The number is that of the records that no seal proves.
+SELECT s.sealed_from, s.unproved, s.seal_key FROM hookwire.lake_seals s WHERE s.lake = $1;
 
 -- name: seal
--- Note that the events of the lake $1 have seals from $2 on, unless a time is known.
-INSERT INTO hookwire.lake_seals (lake, sealed_from) VALUES ($1, $2) ON CONFLICT (lake) DO NOTHING;
+-- Note that the events of the lake $1 have seals from $2 on, unless a time is known. No seal proves $3 records. The key
+-- $4 makes the seals.
+INSERT INTO hookwire.lake_seals (lake, sealed_from, unproved, seal_key) VALUES ($1, $2, $3, $4) ON CONFLICT (lake) DO NOTHING;
+
+-- name: seal_with
+-- Note that the key $2 makes the seals of the lake $1 now.
+UPDATE hookwire.lake_seals SET seal_key = $2 WHERE lake = $1 AND seal_key IS DISTINCT FROM $2;
+
+-- name: count_unproved
+-- Note that the lake $1, whose events have seals from $2 on, has only $3 records that no seal proves. The number never
+-- rises.
+UPDATE hookwire.lake_seals SET unproved = $3 WHERE lake = $1 AND sealed_from = $2 AND (unproved IS NULL OR unproved > $3);
 
 -- name: accept_seals
--- Let the present records of the lake $1 count without a seal: only events that are accepted from now on need one.
-INSERT INTO hookwire.lake_seals AS s (lake, sealed_from) VALUES ($1, now())
-ON CONFLICT (lake) DO UPDATE SET sealed_from = excluded.sealed_from, noted_at = now()
+-- Let the present records of the lake $1 count without a seal: only events that are accepted from now on need one. Of the
+-- present ones $2 have no seal that proves them; $3 is the name of the present key. What audits proved is read again.
+WITH forgotten AS (
+    DELETE FROM hookwire.lake_proofs p WHERE p.lake = $1
+)
+INSERT INTO hookwire.lake_seals AS s (lake, sealed_from, unproved, seal_key) VALUES ($1, now(), $2, $3)
+ON CONFLICT (lake) DO UPDATE
+SET sealed_from = excluded.sealed_from, unproved = excluded.unproved, seal_key = excluded.seal_key, noted_at = now()
 RETURNING s.sealed_from;
 
 -- name: before_ledger

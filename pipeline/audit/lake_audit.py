@@ -15,7 +15,7 @@ from pipeline.audit.bounds import wrong_files
 from pipeline.audit.cell import LEDGER
 from pipeline.audit.evidence import BUCKETS, evidence, ghosts
 from pipeline.audit.inquiry import Cell, Finding, compare_cells, count_suspects, inquire, unexplained
-from pipeline.audit.seal import Seals, sealed_since
+from pipeline.audit.seal import SealedFrom, Seals, sealed_since
 from pipeline.audit.seen import differences_seen
 from pipeline.audit.side import CellName, HubEvent, Sides, sides_of
 from pipeline.audit.verdict import ACCEPTED
@@ -53,7 +53,7 @@ class LakeAudit:
     Records whose hour is in the future or before 2020 are judged too, because no other audit would see them.
     ``late_seconds``: the time from acceptance in which an event has to reach Kafka; None sets no limit. ``outside``:
     the number of records in hours that were not judged, because they are open or were not requested. ``seals``: None
-    leaves seals out.
+    leaves seals out. ``has_seals``: :meth:`compare` has proved the seal of a record.
     """
 
     def __init__(
@@ -85,6 +85,7 @@ class LakeAudit:
         self._beyond: DataFrame | None = None
         self._is_forgotten = forgotten(self.snapshot)
         self.outside: int | None = None
+        self.has_seals = False
 
     def differences_seen(self, examples_max: int) -> list[str]:
         """Return, in sentences, each difference that other readers see (``pipeline.audit.seen``)."""
@@ -103,17 +104,16 @@ class LakeAudit:
         self._cells = [cell for cell in cells if not self._is_gone(cell)]
         if self.outside is None:
             self.outside = self.snapshot.rows - sum(cell.records - cell.erased for cell in self._cells)
+            self.has_seals = self._proves_seals()  # before records of Kafka come, which have none
         self._suspects = count_suspects(self._records)
         self._beyond = self._strayed(kept)
         return self._cells
 
-    @property
-    def has_seals(self) -> bool:
-        """Return whether :meth:`compare` has proved the seal of a record."""
+    def _proves_seals(self) -> bool:
         others = (cell.erased + cell.broken + cell.unsealed + cell.other_key + cell.unproved for cell in self._cells)
         return self._seals is not None and sum(cell.records for cell in self._cells) > sum(others)
 
-    def sealed_since(self) -> datetime | None:
+    def sealed_since(self) -> SealedFrom | None:
         """Return the time from which all records of the lake are sealed (see ``seal.sealed_since``)."""
         return None if self._seals is None else sealed_since(self._table.read(self._spark), self._seals.keys)
 

@@ -2,14 +2,14 @@
 
 ::
 
-    bytes of the day's files and the log's words on them, --.
-    those of erased records too                             |
+    bytes of the day's files, or the store's word on their  .
+    version; the log's words on them; erased records, too --.
     cells of the ledger ------------------------------------+--> digest --> as proved before? then the day stays proved
     options of the audit -----------------------------------'
 
-Hashing a file costs a fraction of an audit of its rows. An audit begins with the last proved day before the first day
-that changed, so that keys are compared across the border. The digests belong into the database: a process that writes
-into the lake must not be able to forge them.
+Hashing a file costs a fraction of an audit of its rows; on S3 no byte is read (``pipeline.audit.digest``). An audit
+begins with the last proved day before the first day that changed, so that keys are compared across the border. The
+digests belong into the database: a process that writes into the lake must not be able to forge them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from datetime import UTC, date, datetime, time
 from hashlib import sha256
 from typing import Any
 
+from pyspark.sql import SparkSession
+
+from pipeline.audit.digest import digests
 from pipeline.delta.snapshot import DataFile, Snapshot
 from pipeline.erasure import erased_table
 from pipeline.lake import Table, bronze
@@ -31,7 +34,6 @@ from pipeline.storage import LakeStorage
 __all__ = ["DayTopic", "Proof", "Proofs", "proofs_of"]
 
 DayTopic = tuple[date, str]
-_MISSING = "missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,9 @@ class Proofs:
         return [place for place in self.days if place[0] < day]
 
 
-def proofs_of(lake: LakeStorage, ledger: Iterable[Mapping[str, Any]], options: Sequence[object]) -> Proofs:
+def proofs_of(
+    spark: SparkSession, lake: LakeStorage, ledger: Iterable[Mapping[str, Any]], options: Sequence[object]
+) -> Proofs:
     """Return the digests of all days that retention keeps. ``ledger`` has the columns of ``cell.LEDGER``."""
     table, erased = bronze(lake), erased_table(lake)
     snapshot, of_erased = table.snapshot(), erased.snapshot()
@@ -79,7 +83,7 @@ def proofs_of(lake: LakeStorage, ledger: Iterable[Mapping[str, Any]], options: S
     parts: dict[DayTopic, list[str]] = {}
     records: dict[DayTopic, int] = {}
     for of, files in ((table, snapshot), (erased, of_erased)):
-        for place, text in _hashed(lake, of, files):
+        for place, text in _hashed(spark, lake, of, files):
             parts.setdefault(place, []).append(text)
     for file in snapshot.files:
         place = _place(file)
@@ -98,20 +102,13 @@ def proofs_of(lake: LakeStorage, ledger: Iterable[Mapping[str, Any]], options: S
     return Proofs(snapshot, days)
 
 
-def _hashed(lake: LakeStorage, table: Table, snapshot: Snapshot) -> list[tuple[DayTopic, str]]:
-    """Return the place of each file, and a text that holds its hash and the log's words on it."""
-
-    def hashed(path: str) -> str:
-        try:
-            return lake.sha256(path)
-        except FileNotFoundError:
-            return _MISSING
-
-    digests = lake.each([table.place(file) for file in snapshot.files], hashed)
+def _hashed(spark: SparkSession, lake: LakeStorage, table: Table, snapshot: Snapshot) -> list[tuple[DayTopic, str]]:
+    """Return the place of each file, and a text that holds its digest and the log's words on it."""
+    found = digests(spark, lake, [table.place(file) for file in snapshot.files]) if snapshot.files else []
     words = statistics(table) if snapshot.files else {}
     return [
         (_place(file), f"{table.name} {file.path} {digest} {words.get(file.path)}")
-        for file, digest in zip(snapshot.files, digests, strict=True)
+        for file, digest in zip(snapshot.files, found, strict=True)
     ]
 
 

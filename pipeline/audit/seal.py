@@ -20,9 +20,9 @@ import hmac
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import (
     ArrayType,
@@ -36,16 +36,15 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pipeline.bronze import believed_at
+from pipeline.bronze import FUTURE_SECONDS, believed_at
 from pipeline.frame import frame_of
 from pipeline.schema import BRONZE, SEAL
 
-__all__ = ["NO_KEYS", "SealKeys", "Seals", "sealed", "sealed_since", "with_seal_state"]
+__all__ = ["NO_KEYS", "SealKeys", "SealedFrom", "Seals", "sealed", "sealed_since", "unproved", "with_seal_state"]
 
 _BLOCK_BYTES: Final = 64
 _DIGITS: Final = 32
 _PADS: Final = "seal_key string, inner_pad binary, outer_pad binary"
-_MOMENT: Final = timedelta(microseconds=1)
 _EVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -54,6 +53,11 @@ class SealKeys:
     """The keys of an installation's seals, at most 64 bytes each, the current one first. Its text shows none."""
 
     keys: tuple[bytes, ...] = field(default=(), repr=False)
+
+    @property
+    def names(self) -> list[str]:
+        """Return the name of each key, as in the column ``seal_key``."""
+        return [_name(key) for key in self.keys]
 
     def rows(self, most: int | None = None) -> list[list[object]]:
         """Return name and pads of each key, at most ``most``."""
@@ -65,10 +69,21 @@ NO_KEYS: Final = SealKeys()
 
 @dataclass(frozen=True, slots=True)
 class Seals:
-    """What an audit knows of seals. Rows that were accepted from ``since`` on have one; None if nobody knows."""
+    """What an audit knows of seals. Rows that were accepted from ``since`` on have one; None if nobody knows.
+
+    At most ``unproved`` rows have no seal that proves them; None if nobody knows.
+    """
 
     keys: SealKeys = NO_KEYS
     since: datetime | None = None
+    unproved: int | None = None
+
+
+class SealedFrom(NamedTuple):
+    """The time from which all rows of a lake are sealed, and the number of rows that no seal proves."""
+
+    since: datetime
+    unproved: int
 
 
 def sealed(rows: DataFrame, keys: SealKeys) -> DataFrame:
@@ -87,7 +102,6 @@ def with_seal_state(rows: DataFrame, seals: Seals) -> DataFrame:
     * ``other key``: the seal was made with a key that the audit does not have.
     * ``unproved``: one of these two, in a row of before ``since``.
     """
-    pads = F.broadcast(_pads(rows.sparkSession, seals.keys))
     is_later = F.lit(False)
     if seals.since is not None:
         is_later = believed_at(F.col("archived_at")) >= F.lit(seals.since)
@@ -98,26 +112,33 @@ def with_seal_state(rows: DataFrame, seals: Seals) -> DataFrame:
         .when(is_later, "unsealed")
         .otherwise("unproved")
     )
-    return rows.join(pads, "seal_key", "left").withColumn("seal_state", state).drop("inner_pad", "outer_pad")
+    return _with_pads(rows, seals.keys).withColumn("seal_state", state).drop("inner_pad", "outer_pad")
 
 
-def sealed_since(rows: DataFrame, keys: SealKeys) -> datetime | None:
-    """Return the time from which all rows are sealed; None if no row has a seal of these keys.
+def sealed_since(rows: DataFrame, keys: SealKeys) -> SealedFrom | None:
+    """Return the time from which all rows are sealed; None if no row has a seal of these keys. No seal is computed.
 
-    Nobody believes a row that says that it is of the future.
+    Nobody believes a row that says that it is of the future. The clocks of two machines may differ by an hour.
     """
-    pads = F.broadcast(_pads(rows.sparkSession, keys))
-    newest = F.max(F.when(F.col("seal_key").isNull(), believed_at(F.col("archived_at"))))
-    found = (
-        rows.join(pads, "seal_key", "left").agg(F.count("inner_pad").alias("sealed"), newest.alias("newest")).first()
-    )
+    # As a number: a forged time of the year 10000 is none of Python's.
+    newest = F.max(F.when(F.col("seal_key").isNull(), F.unix_micros(believed_at(F.col("archived_at")))))
+    counted = F.count("inner_pad").alias("sealed"), F.count("*").alias("rows")
+    found = _with_pads(rows, keys).agg(*counted, newest.alias("newest")).first()
     if found is None or not found["sealed"]:
         return None
-    return _EVER if found["newest"] is None else min(found["newest"].astimezone(UTC) + _MOMENT, datetime.now(UTC))
+    latest = datetime.now(UTC) + timedelta(seconds=FUTURE_SECONDS)
+    micros = 0 if found["newest"] is None else min(found["newest"] + 1, round(latest.timestamp() * 1_000_000))
+    return SealedFrom(_EVER + timedelta(microseconds=max(0, micros)), found["rows"] - found["sealed"])
 
 
-def _pads(spark: SparkSession, keys: SealKeys) -> DataFrame:
-    return frame_of(spark, keys.rows(), _PADS)
+def unproved(rows: DataFrame, keys: SealKeys) -> int:
+    """Return the number of rows that no seal of these keys can prove. No seal is computed."""
+    return _with_pads(rows, keys).where("inner_pad IS NULL").count()
+
+
+def _with_pads(rows: DataFrame, keys: SealKeys) -> DataFrame:
+    """Return the rows with the pads of their keys, which are null for a row without a seal or of another key."""
+    return rows.join(F.broadcast(frame_of(rows.sparkSession, keys.rows(), _PADS)), "seal_key", "left")
 
 
 def _name(key: bytes) -> str:

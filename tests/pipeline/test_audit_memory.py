@@ -15,12 +15,14 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from pipeline.audit.digest import digests, spread
 from pipeline.audit.proof import Proof, Proofs
 from pipeline.audit.selftest import HOUR, SelftestRecord, bronze_of
 from pipeline.delta.snapshot import Change, Snapshot
 from pipeline.lake import bronze
 from pipeline.storage import LakeStorage
 from tests.app.maintenance.test_ledger import carry, folded, pretend
+from tests.pipeline.foreign import batch, row
 from tests.pipeline.test_audit_command import audit
 from tests.pipeline.test_tampering import executed, found_in
 from tests.relay.harness import Harness, relay_harness
@@ -113,6 +115,17 @@ def test_a_proved_day_is_read_again_only_when_a_byte_of_it_has_changed(
     )
     code, report = audit(lake_uri)
     assert (code, report["remembered"]) == (1, 0)
+
+
+def test_executors_hash_as_threads_do(spark: SparkSession, lake_uri: str) -> None:
+    """GP-09: on a cluster no machine hashes the whole lake alone."""
+    lake, table = LakeStorage(lake_uri), bronze(LakeStorage(lake_uri))
+    for number in range(1, 6):
+        batch(table, row(number))
+    paths = [*(table.place(file) for file in table.snapshot().files), "bronze/gone.parquet"]
+    found = spread(spark, lake, paths)
+    assert (found, found[-1]) == (digests(spark, lake, paths), "missing")
+    assert found[:-1] == [lake.sha256(path) for path in paths[:-1]]
 
 
 def test_what_was_found_wrong_is_not_remembered_as_proved(

@@ -7,16 +7,21 @@ import base64
 from collections.abc import Sequence
 from pathlib import Path
 
+import asyncpg
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from typer.testing import CliRunner
 
+from app.cli.failure import CommandFailed
 from app.cli.main import application
 from app.cli.pipeline.options import seal_keys_of
 from app.settings.settings import load_settings
 from pipeline.audit.seal import SealKeys, sealed
 from pipeline.audit.selftest import SelftestRecord, bronze_of
+from pipeline.delta.snapshot import Change
 from pipeline.lake import bronze
+from pipeline.schema import SEAL
 from pipeline.storage import LakeStorage
 from scripts.servers.kafka import KafkaServer
 from tests.pipeline.broker import make, record_of, write
@@ -35,11 +40,29 @@ def secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOOKWIRE_DATA_DIR", str(tmp_path / "data"))
 
 
+async def fetched(url: str, query: str) -> list[tuple[object, ...]]:
+    connection = await asyncpg.connect(url)
+    rows = [tuple(row) for row in await connection.fetch(query)]
+    await connection.close()
+    return rows
+
+
 def archived(
     spark: SparkSession, lake_uri: str, records: Sequence[SelftestRecord], keys: SealKeys | None = None
 ) -> None:
     """A batch with the seals of the settings, or of these keys."""
     put(lake_uri, sealed(bronze_of(spark, records), seal_keys_of(load_settings()) if keys is None else keys))
+
+
+def without_seals(spark: SparkSession, lake_uri: str) -> None:
+    """Take the seals off all rows, as whoever alters a row would."""
+    table = bronze(LakeStorage(lake_uri))
+    basis = table.snapshot()
+    rows = table.read(spark).withColumns({name: F.lit(None).cast("string") for name in SEAL})
+    change = Change(
+        "compact", "run", table.write(rows.coalesce(1), basis.number + 1), tuple(f.path for f in basis.files)
+    )
+    table.commit(basis, change)
 
 
 def test_rows_of_before_are_counted_and_later_ones_are_named_until_they_are_accepted(
@@ -64,6 +87,13 @@ def test_rows_of_before_are_counted_and_later_ones_are_named_until_they_are_acce
     code, report = audit(lake_uri)
     assert (code, report["count"], report["unsealed"]) == (0, 0, 4)
 
+    without_seals(spark, lake_uri)
+    code, report = audit(lake_uri)
+    [said] = report["lake"]
+    assert (code, report["findings"], report["unsealed"]) == (1, [], 8)
+    assert "8 records of before" in said
+    assert "the database knows of 4" in said
+
 
 def test_rows_of_another_secret_are_named_so_and_a_rotation_keeps_the_former_ones(
     spark: SparkSession, lake_uri: str, events: Sequence[SelftestRecord], monkeypatch: pytest.MonkeyPatch
@@ -81,21 +111,41 @@ def test_rows_of_another_secret_are_named_so_and_a_rotation_keeps_the_former_one
 
 
 def test_the_archive_seals_with_the_hubs_keys_and_says_if_they_are_not_here(
-    kafka: KafkaServer, topic: str, spark: SparkSession, lake_uri: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """It makes no key file, which would be another installation's."""
+    kafka: KafkaServer, topic: str, spark: SparkSession, lake_uri: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    database_url: str,
+) -> None:  # fmt: skip
+    """It makes no key file, which would be another installation's. The database knows the first seals at once, and the
+    name of their key: somebody could take them off until an audit, and a stray key file sealed with no word.
+    """
+    monkeypatch.setenv("HOOKWIRE_DATABASE_URL", database_url)
     monkeypatch.setenv("HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS", kafka.bootstrap)
     make(kafka, topic)
     said = []
-    for number, keys in ((1, None), (2, f"k1:{FIRST}")):
+    known = []
+    for number, keys in ((1, None), (2, f"k1:{FIRST}"), (3, f"k2:{SECOND},k1:{FIRST}"), (4, f"k1:{FIRST}")):
         monkeypatch.delenv("HOOKWIRE_SECRET_KEYS", raising=False)
         if keys is not None:
             monkeypatch.setenv("HOOKWIRE_SECRET_KEYS", keys)
         write(kafka, topic, [record_of(SelftestRecord(number, "a", b"x", number))])
         words = ["pipeline", "archive", "--topic", topic, "--lake", lake_uri]
         ended = CliRunner().invoke(application("pipeline"), words, catch_exceptions=False)
-        said.append((ended.exit_code, "the records get no seals" in ended.stderr))
+        signs = ("the records get no seals", "seals the records", "which is not here")
+        said.append((ended.exit_code, [sign in ended.stderr for sign in signs]))
+        known.append(asyncio.run(fetched(database_url, "SELECT unproved, seal_key FROM hookwire.lake_seals")))
     rows = bronze(LakeStorage(lake_uri)).read(spark).orderBy("event_number").select("seal", "seal_key").collect()
-    assert said == [(0, True), (0, False)]
-    assert [(row.seal is None, row.seal_key is None) for row in rows] == [(True, True), (False, False)]
+    assert said == [
+        (0, [True, False, False]), (0, [False, True, False]), (0, [False, True, False]), (0, [False, True, True]),
+    ]  # fmt: skip
+    names = [row.seal_key for row in rows]
+    assert [row.seal is None for row in rows] == [True, False, False, False]
+    assert (names[0], names[1], len(set(names))) == (None, names[3], 3)
+    assert known == [[], [(1, names[1])], [(1, names[2])], [(1, names[2])]]
     assert not (tmp_path / "data" / "secret.keys").exists()
+
+
+def test_accept_seals_refuses_a_lake_without_records(tmp_path: Path) -> None:
+    """A mistyped URI was accepted, and nothing told it."""
+    words = ["pipeline", "accept-seals", "--lake", str(tmp_path / "typo")]
+    with pytest.raises(CommandFailed, match="no archived record") as refused:
+        CliRunner().invoke(application("pipeline"), words, catch_exceptions=False)
+    assert refused.value.code == 2

@@ -7,18 +7,24 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
+from typing import cast
 
 import duckdb
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
+from pipeline.audit.proof import proofs_of
 from pipeline.failure import hadoop_version
+from pipeline.lake import bronze
 from pipeline.s3 import S3Options
 from pipeline.storage import LakeStorage
 from scripts.servers.kafka import KafkaServer
 from tests.pipeline.broker import make, ours, write
 from tests.pipeline.fetched import lake_jars
+from tests.pipeline.foreign import batch, row
 from tests.pipeline.long_storey import Archiver, archiver, s3_server
 from tests.pipeline.test_pages import blocks, shown
 
@@ -134,3 +140,24 @@ def test_what_a_run_leaves_on_s3_is_listed_and_deleted(s3: tuple[S3Options, Path
     assert (store.uri, store.files("runs"), store.files("old"), store.read("old/1.json"), store.is_local) == (
         "s3a://lakes/other", {}, {"old/1.json": 1}, b"1", False,
     )  # fmt: skip
+
+
+def test_what_was_proved_is_not_read_again(s3: tuple[S3Options, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """GP-09: the store says which version of a file it has. A swapped file of the same size has another."""
+    store = LakeStorage("s3a://lakes/proved", s3[0])
+    for number in range(1, 5):
+        batch(bronze(store), row(number), day=date(2026, 1, 14 + number))
+    read: list[str] = []
+    monkeypatch.setattr(LakeStorage, "sha256", lambda _, path: read.append(path))
+    spark = cast(SparkSession, None)
+    before, again = (proofs_of(spark, store, [], ["x"]).days for _ in range(2))
+    assert (before, len(before), read) == (again, 4, [])
+    file = bronze(store).snapshot().files[0]
+    content = store.read(f"bronze/{file.path}")
+    store.replace(f"bronze/{file.path}", content[:-5] + b"x" + content[-4:])
+    changed = proofs_of(spark, store, [], ["x"]).days
+    assert [place for place in before if changed[place] != before[place]] == [(file.day, "orders")]
+    store.delete([f"bronze/{file.path}"])
+    gone = proofs_of(spark, store, [], ["x"]).days[file.day, "orders"]
+    assert gone not in (before[file.day, "orders"], changed[file.day, "orders"])
+    assert read == []

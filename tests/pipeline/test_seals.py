@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from event.identity import Incarnation
 from pipeline.audit.evidence import evidence
-from pipeline.audit.seal import SealKeys, Seals, sealed, sealed_since, with_seal_state
+from pipeline.audit.seal import SealKeys, Seals, sealed, sealed_since, unproved, with_seal_state
 from pipeline.compaction import compact, crowded
 from pipeline.delta.snapshot import Change
 from pipeline.erasure import Subject, erase
@@ -139,10 +140,18 @@ def test_the_first_seals_begin_after_the_last_row_without_one(spark: SparkSessio
     both = plain.unionByName(sealed(later, KEYS))
     begin = sealed_since(both.unionByName(forged), KEYS)
     assert begin is not None
-    assert begin <= datetime.now(UTC)
-    assert [sealed_since(each, KEYS) for each in (plain, both, sealed(plain, KEYS))] == [
-        None, AT + timedelta(microseconds=1), datetime(1970, 1, 1, tzinfo=UTC),
-    ]  # fmt: skip
+    hour = timedelta(hours=1)
+    assert begin.since <= datetime.now(UTC) + hour
+    ahead = datetime.now(UTC) + hour / 2
+    of_another_clock = both.unionByName(rows_of(spark, FULL | {"accepted_at": ahead, "archived_at": ahead - hour / 3}))
+    seen = [sealed_since(each, KEYS) for each in (plain, both, sealed(plain, KEYS), of_another_clock)]
+    moment = timedelta(microseconds=1)
+    assert seen == [None, (AT + moment, 1), (datetime(1970, 1, 1, tzinfo=UTC), 0), (ahead + moment, 2)]
+    year_10000 = F.timestamp_micros(F.lit(300_000_000_000_000_000))
+    beyond = both.unionByName(sealed(plain, SealKeys((OTHER,))).withColumn("archived_at", year_10000))
+    no_seal = both.unionByName(plain.withColumns({"accepted_at": year_10000, "archived_at": year_10000}))
+    assert [unproved(each, KEYS) for each in (plain, both, beyond)] == [1, 1, 2]
+    assert sealed_since(no_seal, KEYS) is not None, "a time that Python does not have"
 
 
 def test_rows_of_a_former_name_are_ours_and_their_seals_prove(spark: SparkSession) -> None:

@@ -74,7 +74,7 @@ def archive(
     """
     settings = with_conf(_chosen(settings_from(config), pipeline_source=source, pipeline_master=master), conf)
     place = lake_of(lake, settings)
-    from app.cli.pipeline.auditing.seals import keys_here
+    from app.cli.pipeline.auditing.seals import keys_here, tell_key
     from app.cli.pipeline.options import kafka_of
     from pipeline.archive import ArchiveOptions, plan_archive
     from pipeline.lake import bronze
@@ -88,6 +88,8 @@ def archive(
         seals = keys_here(settings)
         if not seals.keys:
             tell(f"the hub's keys are not here, so the records get no seals ({_KEYS})")
+        else:
+            tell_key(settings, place, seals)
         done = _archive(settings, place, replace(options, seals=seals), follow, ArchiveMetrics(metrics))
     if as_json:
         say(json.dumps(_as_json(done)))
@@ -101,17 +103,18 @@ def archive(
 def _archive(
     settings: Settings, place: LakeStorage, options: ArchiveOptions, follow: float | None, metrics: ArchiveMetrics
 ) -> Archived:
+    from app.cli.pipeline.auditing.seals import note_archived
     from app.cli.pipeline.marks import marked
     from app.cli.pipeline.options import kafka_of
     from app.cli.stop import Stop
-    from pipeline.archive import Archived, archive
+    from pipeline.archive import Archived, archive, tidy
     from pipeline.lake import bronze
     from pipeline.runs import recorded_run
 
     kafka = kafka_of(settings)
     inputs = {"kafka": kafka.bootstrap_servers, "source": kafka.source, "topics": options.topics or "all"}
-    done = Archived()
-    with marked(settings, place, [bronze(place)]) as marks, recorded_run(place, "archive", inputs) as run:
+    done, is_noted, table = Archived(), False, bronze(place)
+    with marked(settings, place, [table]) as marks, recorded_run(place, "archive", inputs) as run:
         with Stop() as stop:
 
             def spark() -> Any:
@@ -127,8 +130,12 @@ def _archive(
                     metrics.write(before + so_far)
                     _show(before + so_far)
 
-                done += archive(spark, bronze(place), kafka, options, run.id, told, is_stopping=lambda: stop.is_asked)
+                done += archive(spark, table, kafka, options, run.id, told, is_stopping=lambda: stop.is_asked)
                 metrics.write(done)
+                if (failure := tidy(spark, table, run.id) if done.batches else None) is not None:
+                    tell(f"small files were not merged: {failure}")
+                if done.rows and not is_noted and options.seals.keys:
+                    is_noted = note_archived(settings, place, spark(), options.seals)
                 if follow is None:
                     break
                 marks.store()

@@ -22,7 +22,7 @@ from app.cli.pipeline.auditing.note import audit_noted
 from app.cli.pipeline.auditing.omissions import before_ledger, deleted_days
 from app.cli.pipeline.auditing.recount import Recount, recounted, uncounted
 from app.cli.pipeline.auditing.report import AuditReport, print_report
-from app.cli.pipeline.auditing.seals import known_seals, noted_since
+from app.cli.pipeline.auditing.seals import known_seals, more_unproved, note_unproved, noted_since
 from app.cli.pipeline.auditing.webhooks import names_unaccounted, webhook_findings
 from app.cli.pipeline.lake import Conf, Lake, lake_of, session, tell, told_failures, with_conf
 from app.cli.pipeline.marks import departures, store_marks
@@ -166,14 +166,14 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
     tables = lake_tables(storage)
     with recorded_run(storage, "audit", {"since": since.isoformat(), "until": until.isoformat()}) as noted:
         options = (incarnation, question.late_seconds, _repeats_are_legal(settings), "seals")
-        memory = await recalled(connection, storage, owed, options) if question.is_nightly else None
+        spark = await asyncio.to_thread(session, "audit", settings)
+        memory = await recalled(connection, spark, storage, owed, options) if question.is_nightly else None
         begin, whole = since, owed
         if memory is not None and memory.begin is not None:
             begin = max(since, memory.begin)
             owed = [row for row in owed if row["hour"] >= begin]
         span = f"{begin:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}"
         tell(f"ledger: {counted(ledger.findings, 'finding')}; reading the lake from {span}")
-        spark = await asyncio.to_thread(session, "audit", settings)
         seals = await known_seals(connection, settings, storage)
         audit = LakeAudit(spark, storage, incarnation, begin, until, question.late_seconds, seals)
         differences = [
@@ -197,6 +197,7 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
         unproved = sum(cell.has_contents is None and cell.bucket is not None for cell in cells)
         remembered, outside = 0 if memory is None else memory.records, audit.outside or 0
         unsealed = sum(cell.unproved for cell in cells) + (0 if memory is None else memory.unsealed)
+        differences += more_unproved(seals, unsealed)
         report = AuditReport(
             since, until, ledger, len(cells), hours, records, remembered, outside - remembered, read.unarchived,
             unequal, unproved + (0 if memory is None else memory.unproved), read.unjudged, findings,
@@ -206,6 +207,8 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
         )  # fmt: skip
         if memory is not None and report.exit_code == 0:
             await memory.store(connection, audit.snapshot, begin, until, cells)
+        if report.exit_code == 0 and question.since is None:
+            await note_unproved(connection, storage, seals, until, unsealed)
         if not report.found:
             await store_marks(connection, storage, tables)
         noted.counts = {"records": records, "unequal": unequal, "findings": report.count}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pipeline.lake import Table
     from pipeline.storage import LakeStorage
 
-__all__ = ["LogMarks", "departures", "marked", "note_bounds", "store_marks"]
+__all__ = ["LogMarks", "answering", "departures", "marked", "note_bounds", "store_marks"]
 
 _CONFIRM: Final = "`hookwire pipeline retain --confirm`"
 _CURE: Final = "Restore the log from a backup, or let it count as it is by `hookwire pipeline accept-log --table {}`"
@@ -55,7 +55,7 @@ class LogMarks:
         asyncio.run(self._store())
 
     async def _accept(self) -> None:
-        async with _answering(self._settings) as session:
+        async with answering(self._settings) as session:
             if session is None:
                 raise CommandFailed("the marks are in the hub's database, and none answers here", 3)
             for table in self._tables:
@@ -63,7 +63,7 @@ class LogMarks:
             await store_marks(session, self._lake, self._tables)
 
     async def _departures(self) -> list[str]:
-        async with _answering(self._settings) as session:
+        async with answering(self._settings) as session:
             if session is None:
                 if not self._has_told:
                     tell("no database answers here, so nobody confirms the logs of the lake")
@@ -76,7 +76,7 @@ class LogMarks:
                 return []
 
     async def _store(self) -> None:
-        async with _answering(self._settings) as session:
+        async with answering(self._settings) as session:
             if session is not None:
                 try:
                     await store_marks(session, self._lake, self._tables)
@@ -111,7 +111,7 @@ def note_bounds(settings: Settings, lake: LakeStorage, kept: Mapping[str, str]) 
 
 
 async def _note_bounds(settings: Settings, lake: LakeStorage, kept: Mapping[str, str]) -> int:
-    async with _answering(settings) as session:
+    async with answering(settings) as session:
         if session is None:
             tell(f"no database answers here, so the audit calls deleted days unconfirmed. Later, run {_CONFIRM}")
             return 0
@@ -159,7 +159,7 @@ async def _known(session: Session, lake: LakeStorage) -> Mapping[str, LogMark]:
 
 
 @asynccontextmanager
-async def _answering(settings: Settings) -> AsyncIterator[Session | None]:
+async def answering(settings: Settings) -> AsyncIterator[Session | None]:
     """Yield a connection to the hub's database; None if it does not answer. No embedded server is started."""
     from app.cli.database import is_made
     from db.direct import connect_direct

@@ -63,8 +63,9 @@ class AuditMemory:
 
 
 async def recalled(
-    session: Session, lake: LakeStorage, ledger: Sequence[Mapping[str, Any]], options: Sequence[object]
-) -> AuditMemory:
+    session: Session, spark: Any, lake: LakeStorage, ledger: Sequence[Mapping[str, Any]],
+    options: Sequence[object],
+) -> AuditMemory:  # fmt: skip
     """Return the proofs of earlier audits of this lake with these options by this version.
 
     ``ledger`` has the columns of ``cell.LEDGER``.
@@ -76,7 +77,7 @@ async def recalled(
         (row["day"], row["topic"]): Proof(row["digest"], row["records"], row["unproved"], row["unsealed"])
         for row in rows
     }
-    present = await asyncio.to_thread(proofs_of, lake, ledger, [version("hookwire-server"), *options])
+    present = await asyncio.to_thread(proofs_of, spark, lake, ledger, [version("hookwire-server"), *options])
     day = present.first_open_day(proved)
     if day is None:
         return AuditMemory(lake, present, None, 0, 0, 0)
