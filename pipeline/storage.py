@@ -29,7 +29,7 @@ _AT_ONCE: Final = 8
 _READ_BYTES: Final = 1 << 20
 _S3: Final = "s3a://"
 _SECRET: Final = re.compile(r"://[^/?#]*:[^/?#]*@|^(?!s3a:).*\?")
-_VERSION: Final = (b"ETag", b"VersionId")
+_VERSION: Final = ("ETag", "VersionId")
 
 
 class StorageError(Exception):
