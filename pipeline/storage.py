@@ -8,6 +8,7 @@ survives a crash of the machine. Other stores have their own guarantees. ``delta
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -29,7 +30,11 @@ _AT_ONCE: Final = 8
 _READ_BYTES: Final = 1 << 20
 _S3: Final = "s3a://"
 _SECRET: Final = re.compile(r"://[^/?#]*:[^/?#]*@|^(?!s3a:).*\?")
-_VERSION: Final = ("ETag", "VersionId")
+_VERSION: Final = ("ETag", "VersionId", "Last-Modified")
+_NOT_LINKED: Final = frozenset(
+    (errno.EEXIST, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+)
+"""The name is taken, or the file system has no hard links, as FAT and most stores behind FUSE."""
 
 
 class StorageError(Exception):
@@ -157,14 +162,19 @@ class LakeStorage:
 
     @reached()
     def add(self, path: str, content: bytes) -> bool:
-        """Write a small file into a folder of this machine, unless it exists; return whether it was written."""
+        """Write a small file into a folder of this machine; return whether it was written.
+
+        It is not if it exists, or if the file system has no hard links.
+        """
         draft = self._draft(path, content)
         try:
             os.link(draft, self._local(path))
-        except FileExistsError:
-            return False
+        except OSError as error:
+            if error.errno in _NOT_LINKED:
+                return False
+            raise
         finally:
-            draft.unlink()
+            draft.unlink(missing_ok=True)
         self._sync(self._local(path).parent)
         return True
 
@@ -193,15 +203,17 @@ class LakeStorage:
 
     @reached()
     def version(self, path: str) -> str | None:
-        """Return the store's own words on the present contents of a file: ETag and version, or None if it has none.
+        """Return the store's own words on the present contents of a file; None if they do not tell two contents apart.
 
-        In a folder nothing but the bytes tells whether they are others: a time can be set. Raises FileNotFoundError.
+        An ETag may be an MD5, of which two contents can have the same. So the time of the last change is part of the
+        words, which the store sets. In a folder a time can be set by anybody. Raises FileNotFoundError.
         """
         if not self.has_versions:
             return None
         with self._system.open_input_file(self._inside(path)) as file:
             words = file.metadata() or {}
-        return " ".join(words[name].decode() for name in _VERSION if words.get(name)) or None
+        tag, version, at = (words.get(name, b"").decode() for name in _VERSION)
+        return f"{tag} {version} {at}" if tag and at and not tag.startswith("W/") else None
 
     @reached()
     def move(self, path: str, target: str) -> None:

@@ -1,7 +1,8 @@
 """Digest: what tells an audit that a file is still the one that it proved.
 
-A store such as S3 says which version of a file it has, so nobody reads its bytes again. In a folder whoever writes can
-set any time stamp, so each byte is hashed. The executors of a cluster do that, or else the threads of this process.
+S3 says which version of a file it has, and when it was stored, so nobody reads its bytes again. In a folder whoever
+writes can set any time stamp, so each byte is hashed. The executors of a cluster do that, or else the threads of this
+process.
 """
 
 from __future__ import annotations
