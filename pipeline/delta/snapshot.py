@@ -7,7 +7,7 @@ Files that hookwire writes have these values in their folders too, so that a fil
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from operator import attrgetter
@@ -15,6 +15,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from pipeline.delta.foreign import ForeignCommit
+from pipeline.delta.growing import GrowingList
 
 __all__ = ["BATCH", "Change", "DataFile", "Offsets", "Snapshot", "State", "folder_values"]
 
@@ -95,7 +96,7 @@ class Snapshot:
     """The table after commit ``version``; ``number`` counts our commits. An empty table has version 0."""
 
     version: int = 0
-    files: tuple[DataFile, ...] = ()
+    files: Sequence[DataFile] = ()
     state: State = field(default_factory=State)
     number: int = 0
 
@@ -114,7 +115,7 @@ class Snapshot:
         gone = set(change.removed)
         kept = tuple(file for file in self.files if file.path not in gone) if gone else self.files
         added = sorted((replace(file, partition=file.values) for file in change.added), key=_path)
-        files = kept + tuple(added)
+        files: Sequence[DataFile] = GrowingList.of(kept).followed_by(added)
         if kept and added and added[0].path < kept[-1].path:  # a new batch has the greatest number
             files = tuple(sorted(files, key=_path))
         return Snapshot(self.version + 1, files, state, self.number + 1)
