@@ -32,7 +32,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 from pyarrow import ArrowException
@@ -171,6 +171,7 @@ class Table:
         draft = io.BytesIO()
         pq.write_table(pa.Table.from_pylist(list(rows), schema), draft, compression="zstd")
         self._lake.replace(path, draft.getvalue())
+        self._lake.make_durable([path])  # its folders are new, too
         return self._hashed(path, draft.tell())
 
     def commit(self, basis: Snapshot, change: Change) -> Snapshot:
@@ -198,6 +199,11 @@ class Table:
         properties = CommitProperties(json.loads(json.dumps({OURS: ours})), None, [Transaction(OURS, number)])
         with self._damage_named():
             is_done = self._head.add(basis, change, ours)
+            if not is_done and self._head.is_overwritten(basis):
+                raise LakeConflict(
+                    f"commit {basis.version} of this run is no longer in {self._log_name}, "
+                    f"{self._overwriter(basis.version)}: run this command again"
+                )
         if is_done:
             return self._head.moved(basis.after(change, state), commit_id)
         try:
@@ -212,8 +218,14 @@ class Table:
             if not self._has(commit_id, basis.version):
                 raise self._conflict(version, error) from error
         self._log.make_durable(basis.version)
-        is_next = basis.version == version and self._log.is_newest(version + 1, commit_id)
-        return self._head.moved(basis.after(change, state) if is_next else self.snapshot(), commit_id)
+        if basis.version == version and self._log.is_newest(version + 1, commit_id):
+            return self._head.moved(basis.after(change, state), commit_id)
+        self._head.forget()
+        return self.snapshot()
+
+    def _overwriter(self, version: int) -> str:
+        entry = self._log.entry(version)
+        return "which was cut" if entry is None else f"overwritten by {entry.author}"
 
     def write_checkpoint(self) -> bool:
         """Write a checkpoint, if this object has committed, and there were many commits since the newest one.
@@ -222,9 +234,15 @@ class Table:
         """
         with self._damage_named():
             is_due = self._head.needs_checkpoint(int(_CONFIGURATION["delta.checkpointInterval"]))
-            opened = self.opened() if is_due else None
-            if opened is not None:
+        return is_due and self.checkpoint()
+
+    def checkpoint(self) -> bool:
+        """Write a checkpoint, and delete commits before it whose time is over; return whether there is a table."""
+        opened = self.opened()
+        if opened is not None:
+            with self._damage_named():
                 opened.create_checkpoint()
+                self._log.make_checkpoint_durable(opened.version())
                 opened.cleanup_metadata()
         return opened is not None
 
@@ -265,20 +283,27 @@ class Table:
                 return
 
     def upgrade(self) -> None:
-        """Add the columns that an older version's table lacks. Its rows keep null there."""
-        if self._is_ready:
-            return
-        table = self.opened()
-        self._is_ready = table is not None
-        present = {field.name for field in table.schema().fields} if table is not None else set()
-        wanted = Schema.from_json(self.schema.json()).fields if table is not None else []
-        missing = [field for field in wanted if field.name not in present]
-        if table is None or not missing:
-            return
-        with self._damage_named(), suppress(CommitFailedError):  # another job may add them at the same time
-            properties = CommitProperties({COLUMNS: [field.name for field in missing]})
-            table.alter.add_columns(missing, commit_properties=properties)
-            self._log.make_durable(table.version() - 1)
+        """Add the columns that an older version's table lacks. Its rows keep null there.
+
+        Do not look again while only this object commits. Raises :class:`LakeDamaged`.
+        """
+        with self._damage_named():
+            if self._is_ready and self._head.snapshot() is not None:
+                return
+        for _ in range(_TRIES):
+            table = self.opened()
+            missing = [] if table is None else self._missing(table)
+            self._is_ready = table is not None and not missing
+            if table is None or not missing:
+                return
+            with self._damage_named(), suppress(CommitFailedError):  # another job may add them at the same time
+                properties = CommitProperties({COLUMNS: [field.name for field in missing]})
+                table.alter.add_columns(missing, commit_properties=properties)
+                self._log.make_durable(table.version() - 1)
+
+    def _missing(self, table: DeltaTable) -> list[Field]:
+        present = {field.name for field in table.schema().fields}
+        return [field for field in Schema.from_json(self.schema.json()).fields if field.name not in present]
 
     def vacuum(self, kept_hours: int, *, unnamed: bool) -> int:
         """Delete files that were removed at least ``kept_hours`` ago; return the number of deleted Parquet files.
@@ -394,7 +419,6 @@ class Table:
         self.upgrade()
         if not self._is_ready:
             self._create()
-            self._is_ready = True
 
     def _create(self) -> None:
         """Create the table without a file, so that files without a log always mean damage."""

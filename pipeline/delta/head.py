@@ -14,10 +14,17 @@ from pipeline.delta.log import OURS, DeltaLog
 from pipeline.delta.snapshot import Change, Snapshot
 from pipeline.storage import LakeStorage
 
-__all__ = ["LogHead"]
+__all__ = ["LogHead", "commits_between"]
 
 _FILES_PER_COMMIT: Final = 100
-"""A checkpoint names all files. It is written so rarely that a commit pays for so many of them."""
+
+
+def commits_between(interval: int, files: int) -> int:
+    """Return after how many commits a checkpoint is due: ``interval``, or more if it names many files.
+
+    A checkpoint names all files. It is written so rarely that a commit pays for a hundred of them.
+    """
+    return max(interval, files // _FILES_PER_COMMIT)
 
 
 class LogHead:
@@ -41,6 +48,17 @@ class LogHead:
         self._last = snapshot, commit_id
         return snapshot
 
+    def forget(self) -> None:
+        """Empty the head: another tool committed at the same time, and may have set other rules for writers."""
+        self._last = None
+
+    def is_overwritten(self, basis: Snapshot) -> bool:
+        """Return whether the commit of this process that made ``basis`` is no longer in the log.
+
+        Where a store does not exclude two writers, the other one may have put its commit in the place of ours.
+        """
+        return self._last is not None and self._last[0] is basis and not self._log.is_ours(basis.version, self._last[1])
+
     def add(self, basis: Snapshot, change: Change, ours: Mapping[str, Any]) -> bool:
         """Add the next commit to the log of a folder of this machine, if it only adds files behind our own last commit.
 
@@ -52,8 +70,8 @@ class LogHead:
         return self._log.add(basis.version + 1, commit_of(ours, change.added, self._partitions, OURS))
 
     def needs_checkpoint(self, interval: int) -> bool:
-        """Return whether ``interval`` commits were made since the newest checkpoint, more if it names many files."""
+        """Return whether :func:`commits_between` were made since the newest checkpoint."""
         if self._last is None:
             return False
         snapshot, _ = self._last
-        return snapshot.version - self._log.checkpoint() >= max(interval, len(snapshot.files) // _FILES_PER_COMMIT)
+        return snapshot.version - self._log.checkpoint() >= commits_between(interval, len(snapshot.files))

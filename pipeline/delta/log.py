@@ -85,24 +85,42 @@ class DeltaLog:
         return self._lake.info(self._path(version)).size is not None
 
     def is_newest(self, version: int, commit_id: str) -> bool:
-        """Return whether the newest commit is this one of ours, without a look at the others."""
+        """Return whether the newest commit is this one of ours, without a look at the others.
+
+        No reader sees a commit that lies before a checkpoint which somebody made ahead of it.
+        """
+        return self.is_ours(version, commit_id) and not self.has(version + 1) and self.checkpoint() <= version
+
+    def is_ours(self, version: int, commit_id: str) -> bool:
+        """Return whether this commit is ours with this id."""
         entry = self.entry(version)
-        return entry is not None and (entry.ours or {}).get("id") == commit_id and not self.has(version + 1)
+        return entry is not None and (entry.ours or {}).get("id") == commit_id
 
     def make_durable(self, after: int) -> None:
         """Flush the commits after this one to disk, so that they survive a crash of the machine, as their files do."""
         self._lake.make_durable(map(self._path, takewhile(self.has, count(after + 1))))
 
     def add(self, version: int, content: bytes) -> bool:
-        """Add a commit to the log of a folder of this machine; return False if there is one of this number."""
+        """Add a commit to the log of a folder of this machine; return whether it was added, as ``LakeStorage.add``."""
         return self._lake.add(self._path(version), content)
 
     def checkpoint(self) -> int:
-        """Return the version of the newest checkpoint; 0 if there is none."""
+        """Return the version of the newest checkpoint; 0 if there is none, or if nobody can read its number."""
         try:
-            return int(json.loads(self._lake.read(f"{self._folder}/_last_checkpoint"))["version"])
-        except FileNotFoundError:
+            said = json.loads(self._lake.read(self._newest_checkpoint))
+        except (FileNotFoundError, ValueError):
             return 0
+        version = said.get("version") if isinstance(said, dict) else None
+        return version if isinstance(version, int) else 0
+
+    def make_checkpoint_durable(self, version: int) -> None:
+        """Flush a checkpoint to disk. Old commits may be deleted after it, and nothing but it names their files."""
+        paths = f"{self._folder}/{version:020d}.checkpoint.parquet", self._newest_checkpoint
+        self._lake.make_durable(path for path in paths if self._lake.info(path).size is not None)
+
+    @property
+    def _newest_checkpoint(self) -> str:
+        return f"{self._folder}/_last_checkpoint"
 
     def _path(self, version: int) -> str:
         return f"{self._folder}/{version:020d}.json"

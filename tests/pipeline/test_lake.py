@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import shutil
 import threading
@@ -14,8 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, Schema
+from deltalake import DeltaTable, Schema, TableFeatures
 from deltalake.exceptions import CommitFailedError
+from deltalake.table import TableAlterer
 
 from pipeline import lake
 from pipeline.delta import head
@@ -219,7 +222,7 @@ def test_a_commit_behind_our_own_looks_at_no_file_and_is_what_a_reader_sees(
     assert values == {(DAY, "a.b"), (DAY, "a b"), (None, "a b")}
 
 
-@pytest.mark.parametrize("of", ["ours", "another tool's", "removed", "overwritten"])
+@pytest.mark.parametrize("of", ["ours", "another tool's", "removed"])
 def test_a_commit_behind_which_the_log_was_changed_is_made_by_deltalake(table: Table, log: Path, of: str) -> None:
     """GP-11: what this process knows counts only while its own commit is the newest one."""
     basis = committed(table, 2)
@@ -229,16 +232,125 @@ def test_a_commit_behind_which_the_log_was_changed_is_made_by_deltalake(table: T
         committed(bronze(LakeStorage(str(log.parents[1]))), 1)
     elif of == "another tool's":
         foreign.append(LakeStorage(str(log.parents[1])), foreign.row(1))
-    elif of == "overwritten":
-        newest.write_bytes(newest.read_bytes().replace(b'"run":"run"', b'"run":"new"').replace(b'"id":"', b'"id":"0'))
     else:
         newest.unlink()
-    if of in ("ours", "removed"):
+    if of != "another tool's":
         with pytest.raises((LakeConflict, LakeDamaged), match="bronze"):
             table.commit(basis, change)
         assert file(7) not in bronze(LakeStorage(str(log.parents[1]))).snapshot().files
     else:
         assert by_path(table.commit(basis, change)) == by_path(bronze(LakeStorage(str(log.parents[1]))).snapshot())
+
+
+def test_a_batch_behind_a_commit_that_was_overwritten_is_not_stored(table: Table, log: Path) -> None:
+    """GP-11: delta-spark renames over our commit in a folder. The offsets of a next one would skip its records."""
+    basis = committed(table, 2)
+    newest = log / f"{basis.version:020d}.json"
+    theirs = {"commitInfo": {"timestamp": 1, "operation": "OPTIMIZE", "engineInfo": "Apache-Spark"}}
+    newest.write_text(json.dumps(theirs, separators=(",", ":")) + "\n")
+    with pytest.raises(LakeConflict, match=r"commit 2 of this run is no longer .* overwritten by commit 2, OPTIMIZE"):
+        table.commit(basis, Change("archive", "late", (file(7),), state=state(7)))
+    present = table.refreshed()
+    assert (present.version, [each.path for each in present.files], present.state.offsets) == (
+        2, [file(1).path], state(1).offsets,
+    )  # fmt: skip
+
+
+def test_a_commit_before_a_checkpoint_that_others_made_ahead_of_it_is_no_newest_commit(table: Table, log: Path) -> None:
+    """GP-11: other readers see that checkpoint, and none of the commits before it."""
+    committed(table, 2)
+    DeltaTable(str(log.parent)).create_checkpoint()
+    shutil.copy(log / f"{2:020d}.checkpoint.parquet", log / f"{9:020d}.checkpoint.parquet")
+    (log / "_last_checkpoint").write_text(json.dumps({"version": 9, "size": 4}))
+    with pytest.raises(LakeDamaged, match="lacks our newest commits"):
+        table.refreshed()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": "x"}', '{"version": Infinity}', "\udcff"])
+def test_a_note_on_the_checkpoint_that_nobody_can_read_ends_no_archive(table: Table, log: Path, text: str) -> None:
+    """It was a traceback, and whoever may write into the lake can write it."""
+    basis = committed(table, 2)
+    (log / "_last_checkpoint").write_bytes(text.encode(errors="surrogateescape"))
+    assert (table.refreshed(), table.write_checkpoint()) == (basis, False)
+
+
+def test_without_hard_links_deltalake_makes_the_commit(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    assert by_path(committed(table, 3)) == by_path(table.snapshot())
+
+
+def test_a_link_whose_answer_was_lost_is_no_conflict(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NFS repeats the request, and finds its own link. A caller that saw a conflict would delete its files."""
+    basis, link = committed(table, 1), os.link
+
+    def answer_lost(*arguments: Any) -> None:
+        link(*arguments)
+        raise FileExistsError(errno.EEXIST, "File exists")
+
+    monkeypatch.setattr(os, "link", answer_lost)
+    assert by_path(committed(table, 1)) == (basis.version + 1, [file(1), file(2)], state(2))
+
+
+def test_a_rule_for_writers_that_came_at_the_same_time_holds_for_the_next_commit(table: Table, log: Path) -> None:
+    """GP-01: an unknown feature is refused. Behind our own commit nobody looks at the features again."""
+    committed(table, 1)
+    DeltaTable(str(log.parent)).alter.add_feature(TableFeatures.AppendOnly, allow_protocol_versions_increase=True)
+    basis = committed(table, 1)
+    DeltaTable(str(log.parent)).alter.add_feature(TableFeatures.DomainMetadata)
+    with suppress(LakeConflict):  # deltalake compares the versions of the protocol alone, and they are the same
+        table.commit(basis, Change("archive", "run", (file(7),)))
+    with pytest.raises(LakeDamaged, match="feature domainMetadata, which hookwire does not write"):
+        table.commit(table.refreshed(), Change("archive", "run", (file(8),)))
+
+
+def test_columns_are_added_although_another_tool_commits_at_the_same_time(
+    table: Table, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file with columns that the log lacks shows them to no other reader."""
+    older = [field for field in Schema.from_json(table.schema.json()).fields if field.name != "seal"]
+    DeltaTable.create(str(log.parent), Schema(older), "error", list(BRONZE_PARTITIONS), "bronze")
+    add = TableAlterer.add_columns
+    refused = [CommitFailedError("another tool was faster")]
+
+    def added(*arguments: Any, **named: Any) -> None:
+        if refused:
+            raise refused.pop()
+        add(*arguments, **named)
+
+    monkeypatch.setattr(TableAlterer, "add_columns", added)
+    table.upgrade()
+    assert "seal" in [field.name for field in DeltaTable(str(log.parent)).schema().fields]
+
+
+def test_a_checkpoint_is_on_the_disk_before_old_commits_are_deleted(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash of the machine would otherwise leave neither."""
+    committed(table, 1)
+    monkeypatch.setitem(lake._CONFIGURATION, "delta.checkpointInterval", "1")
+    order: list[str] = []
+    monkeypatch.setattr(DeltaTable, "cleanup_metadata", lambda _: order.append("cleaned"))
+    sync = LakeStorage._sync
+
+    def synced(path: Path) -> None:
+        order.append(path.name)
+        sync(path)
+
+    monkeypatch.setattr(LakeStorage, "_sync", staticmethod(synced))
+    assert table.write_checkpoint()
+    names = f"{1:020d}.checkpoint.parquet", "_last_checkpoint", "_delta_log"
+    assert set(names) <= set(order[: order.index("cleaned")])
+
+
+def test_the_new_folders_of_a_small_file_are_on_the_disk(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit named a file whose folder was lost in a crash of the machine."""
+    synced: list[str] = []
+    monkeypatch.setattr(LakeStorage, "_sync", staticmethod(lambda path: synced.append(path.name)))
+    made = table.write_rows([foreign.row(1)], {"dt": "2026-01-15", "topic": "orders"}, 1)
+    assert set(made.path.split("/")) <= set(synced)
 
 
 def test_a_log_gets_its_checkpoint_without_deltalakes_commits(
