@@ -26,15 +26,13 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline.audit.seal import NO_KEYS, SealKeys, sealed
 from pipeline.bronze import to_bronze
-from pipeline.compaction import merge, scattered
 from pipeline.delta.snapshot import Change, DataFile, Snapshot
 from pipeline.failure import sentence
 from pipeline.kafka_options import SparkKafkaOptions
 from pipeline.kafka_range import Bounds, Range, RangePlan, RangeProblem, planned
 from pipeline.kafka_reader import bounds_of, incarnations_of, read_ranges, topics_of
-from pipeline.lake import LakeConflict, LakeDamaged, Table
+from pipeline.lake import LakeConflict, Table
 from pipeline.session import cores
-from pipeline.storage import StorageError
 
 __all__ = [
     "ArchiveFailed",
@@ -44,7 +42,6 @@ __all__ = [
     "batch_rows",
     "plan_archive",
     "tasks_of",
-    "tidy",
     "unarchived",
 ]
 
@@ -147,22 +144,6 @@ def archive(
         told(done)
         plan = _plan(snapshot, held, options)
     return done
-
-
-def tidy(session: Callable[[], SparkSession], table: Table, run: str) -> str | None:
-    """Merge small files that have become many, and shorten the log. Return in a sentence why that failed, or None.
-
-    Nobody has to wait for it, and records in Kafka do not wait: so a failure does not end the archive.
-    """
-    try:
-        if files := scattered(table.refreshed()):
-            merge(session(), table, files, run)
-        table.write_checkpoint()
-    except (PySparkException, Py4JJavaError) as error:
-        return sentence(error)
-    except (LakeConflict, LakeDamaged, StorageError) as error:
-        return str(error)
-    return None
 
 
 class _Held(NamedTuple):

@@ -1,10 +1,10 @@
 """Compaction: replaces many small files by few large ones.
 
 An archive that runs every minute would leave 1,440 files per day and topic, and a reader opens them all. So the archive
-merges the small files of a folder (day and topic), as soon as there are sixty. Of closed days compaction leaves as few
-files as their bytes need, one folder at a time. Both sort the records by partition and offset, and count them. One
-commit replaces the files: a reader sees the old files or the new ones. The old files stay for readers of an older
-version, until vacuum deletes them.
+merges the small files of a topic on the present day (UTC), as soon as there are sixty. Of closed days compaction leaves
+as few files as their bytes need, one folder (day and topic) at a time. Both sort the records by partition and offset,
+and count them. One commit replaces the files: a reader sees the old files or the new ones. The old files stay for
+readers of an older version, until vacuum deletes them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,17 @@ from itertools import accumulate
 from math import ceil
 from typing import Final
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.delta.snapshot import DataFile, Snapshot
-from pipeline.lake import Table
+from pipeline.failure import sentence
+from pipeline.lake import LakeConflict, LakeDamaged, Table
 from pipeline.rewrite import rewrite
+from pipeline.storage import StorageError
 
-__all__ = ["Folder", "compact", "crowded", "merge", "scattered"]
+__all__ = ["Folder", "Upkeep", "compact", "crowded", "merge", "scattered"]
 
 _PLACE = ("partition", "offset")
 _FOLDER = ("dt", "topic")
@@ -30,6 +34,9 @@ _SCATTERED_FILES: Final = 60
 _SMALL_BYTES: Final = 8 * 1024 * 1024
 _MERGED_BYTES: Final = 128 * 1024 * 1024
 """One merge makes no larger file."""
+_JOB_BYTES: Final = 1024 * 1024 * 1024
+"""One merge reads no more. The next batch waits for it."""
+_ROUNDS_OF_REST: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +64,59 @@ def crowded(snapshot: Snapshot, before: date, file_bytes: int) -> list[Folder]:
     return [f for f in folders if f.day < before.isoformat() and len(f.files) > _files(f.bytes, file_bytes)]
 
 
-def scattered(snapshot: Snapshot) -> list[DataFile]:
-    """Return the small files of each folder that has many, the smallest first, as far as one file holds them."""
-    folders = _by_folder(file for file in snapshot.files if file.bytes < _SMALL_BYTES and file.values["dt"])
+def scattered(snapshot: Snapshot, since: date) -> list[DataFile]:
+    """Return the small files of each folder that has many, the smallest first, as far as one merge takes them.
+
+    Days before ``since`` are left out: compaction merges them, and an audit may have proved them.
+    """
+    first = since.isoformat()
+    folders = _by_folder(file for file in snapshot.files if file.bytes < _SMALL_BYTES and file.values["dt"] >= first)
     found: list[DataFile] = []
+    room = _JOB_BYTES
     for files in folders.values():
         if len(files) >= _SCATTERED_FILES:
             files.sort(key=lambda file: file.bytes)
             sizes = accumulate(file.bytes for file in files)
-            found += [file for file, size in zip(files, sizes, strict=True) if size <= _MERGED_BYTES]
+            taken = [file for file, size in zip(files, sizes, strict=True) if size <= min(room, _MERGED_BYTES)]
+            if len(taken) > 1:
+                found += taken
+                room -= sum(file.bytes for file in taken)
     return found
+
+
+class Upkeep:
+    """What the archive does behind a round: it merges small files that have become many, and shortens the log.
+
+    Records in Kafka do not wait for it, so a failure does not end the archive. The next attempt is some rounds later,
+    because a file that cannot be read is still there in the next round.
+    """
+
+    def __init__(self, session: Callable[[], SparkSession], table: Table, run: str) -> None:
+        self._session = session
+        self._table = table
+        self._run = run
+        self._rest = 0
+
+    def done(self, today: date) -> str | None:
+        """Do it, unless an attempt failed a few rounds ago. Return in a sentence why it failed, or None.
+
+        Files of days before ``today`` are left to compaction.
+        """
+        if self._rest:
+            self._rest -= 1
+            return None
+        try:
+            if files := scattered(self._table.refreshed(), today):
+                merge(self._session(), self._table, files, self._run)
+            self._table.write_checkpoint()
+        except (PySparkException, Py4JJavaError) as error:
+            failure = sentence(error)
+        except (LakeConflict, LakeDamaged, StorageError) as error:
+            failure = str(error)
+        else:
+            return None
+        self._rest = _ROUNDS_OF_REST
+        return failure
 
 
 def merge(spark: SparkSession, table: Table, files: Sequence[DataFile], run: str) -> int:

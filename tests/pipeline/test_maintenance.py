@@ -17,10 +17,9 @@ from typer.testing import CliRunner
 from app.cli.failure import CommandFailed
 from app.cli.main import application
 from pipeline import compaction
-from pipeline.archive import tidy
 from pipeline.audit.evidence import ghosts
 from pipeline.audit.selftest import INCARNATION, SelftestRecord, bronze_of
-from pipeline.compaction import compact, crowded, scattered
+from pipeline.compaction import Upkeep, compact, crowded, scattered
 from pipeline.day import put_days
 from pipeline.delivery import delivery_table
 from pipeline.delta.snapshot import Change, DataFile
@@ -86,18 +85,15 @@ def test_small_files_of_today_become_one_as_soon_as_there_are_many(
     """GP-12: `archive --follow 60` left 1,440 files for each topic until the next day. A large file stays as it is."""
     monkeypatch.setattr(compaction, "_SCATTERED_FILES", 4)
     table = bronze(lake)
+    upkeep = Upkeep(lambda: spark, table, "run")
     for number in range(1, 4):
         foreign.batch(table, foreign.row(number))
         foreign.batch(table, foreign.row(100 + number), topic="carts")
     foreign.batch(table, *(foreign.row(200, value=os.urandom(9_000_000)),))
-    assert (scattered(table.snapshot()), tidy(lambda: spark, table, "run")) == ([], None)
+    assert (scattered(table.snapshot(), DAY), upkeep.done(DAY)) == ([], None)
     foreign.batch(table, foreign.row(4))
     large = next(file for file in table.snapshot().files if file.rows and file.bytes > 8_000_000)
-    held = sum(file.bytes for file in scattered(table.snapshot()))
-    with monkeypatch.context() as patch:
-        patch.setattr(compaction, "_MERGED_BYTES", held // 2)
-        assert len(scattered(table.snapshot())) in (1, 2)
-    assert tidy(lambda: spark, table, "run") is None
+    assert upkeep.done(DAY) is None
     folders = Counter(file.values["topic"] for file in table.snapshot().files)
     assert (folders, large in table.snapshot().files) == ({"orders": 2, "carts": 3}, True)
     assert numbers_of(spark, table) == [1, 2, 3, 4, 101, 102, 103, 200]
@@ -113,7 +109,7 @@ def test_small_files_that_cannot_be_merged_do_not_end_the_archive(
         foreign.batch(table, foreign.row(number))
     broken = table.snapshot().files[1]
     lake.replace(table.place(broken), b"PAR1")
-    said = tidy(lambda: spark, table, "run")
+    said = Upkeep(lambda: spark, table, "run").done(DAY)
     assert said is not None
     assert broken.path.rpartition("/")[2] in said
     assert len(table.snapshot().files) == 3

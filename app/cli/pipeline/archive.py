@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -107,7 +108,8 @@ def _archive(
     from app.cli.pipeline.marks import marked
     from app.cli.pipeline.options import kafka_of
     from app.cli.stop import Stop
-    from pipeline.archive import Archived, archive, tidy
+    from pipeline.archive import Archived, archive
+    from pipeline.compaction import Upkeep
     from pipeline.lake import bronze
     from pipeline.runs import recorded_run
 
@@ -122,6 +124,7 @@ def _archive(
                 stop.listen()  # Spark takes Ctrl-C for itself
                 return made
 
+            upkeep = Upkeep(spark, table, run.id)
             while not stop.is_asked:
                 metrics.begin_round(done)
 
@@ -132,8 +135,9 @@ def _archive(
 
                 done += archive(spark, table, kafka, options, run.id, told, is_stopping=lambda: stop.is_asked)
                 metrics.write(done)
-                if (failure := tidy(spark, table, run.id) if done.batches else None) is not None:
-                    tell(f"small files were not merged: {failure}")
+                failure = upkeep.done(datetime.now(UTC).date()) if done.batches and not stop.is_asked else None
+                if failure is not None:
+                    tell(f"small files were not merged, or the log was not shortened: {failure}")
                 if done.rows and not is_noted and options.seals.keys:
                     is_noted = note_archived(settings, place, spark(), options.seals)
                 if follow is None:
