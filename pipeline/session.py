@@ -17,11 +17,9 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 __all__ = ["OURS", "SessionFailed", "SessionOptions", "SettingRefused", "cores", "settings_of", "spark_session"]
 
-_MANY: Final = 10_000
 _DEFAULT_MASTER: Final = "local[*]"
 # Lines of a Java trace that hold no reason, and the text before a reason.
 _FRAME: Final = re.compile(r"\s+at |\s+\.\.\. ")
@@ -110,8 +108,8 @@ def spark_session(options: SessionOptions) -> SparkSession:
 
 
 def cores(spark: SparkSession) -> int:
-    """Return how many cores the session has now: Spark gives a range so many tasks of its own accord."""
-    return spark.range(_MANY).select(F.spark_partition_id()).distinct().count()
+    """Return how many cores the session has now, or the parallelism that the user has set."""
+    return int(spark.sparkContext.defaultParallelism)
 
 
 def settings_of(options: SessionOptions, users: Collection[str] = ()) -> dict[str, str]:
