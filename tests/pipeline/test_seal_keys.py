@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from typer.testing import CliRunner
 
 from app.cli.main import application
+from app.cli.pipeline.auditing import seals
 from app.cli.pipeline.auditing.seals import keys_here
 from app.settings.settings import SettingsRefused, load_settings
 from db.secret_box import SecretBoxError, load_or_create_key_file
+from pipeline.audit.seal import SealKeys
+from pipeline.lake import Table
+from pipeline.storage import LakeStorage
 
 SETTING = "k1:" + base64.b64encode(bytes(range(32))).decode()
 
@@ -59,3 +66,26 @@ def test_a_setting_that_is_no_key_set_is_refused_except_where_nothing_is_sealed(
     words = ["pipeline", "archive", "--dry-run", "--lake", str(tmp_path / "lake")]
     with pytest.raises(SettingsRefused, match="HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS"):
         CliRunner().invoke(application("pipeline"), words, catch_exceptions=False)
+
+
+def test_a_file_that_cannot_be_read_does_not_end_the_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """GP-04: the time of the first seals is read from the whole lake, and Kafka's retention waits for nobody."""
+
+    class Database:
+        async def fetchrow(self, *_: object) -> None:
+            return None
+
+    @asynccontextmanager
+    async def answering(_: object) -> AsyncIterator[Database]:
+        yield Database()
+
+    def unreadable(*_: object) -> None:
+        raise PySparkException("[FAILED_READ_FILE] file:/lake/bronze/part-0.parquet: could not read footer")
+
+    monkeypatch.setattr(seals, "answering", answering)
+    monkeypatch.setattr(Table, "read", unreadable)
+    lake = LakeStorage(str(tmp_path))
+    assert seals.note_archived(load_settings(), lake, None, SealKeys((b"k" * 32,)))
+    assert "an audit has to find out from when on the lake is sealed: file:/lake" in capsys.readouterr().err

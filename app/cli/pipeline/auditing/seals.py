@@ -116,24 +116,33 @@ async def _compare_key(settings: Settings, lake: LakeStorage, keys: SealKeys) ->
 
 
 def note_archived(settings: Settings, lake: LakeStorage, spark: Any, keys: SealKeys) -> bool:
-    """Note from when on all records are sealed, unless the database knows it. Return whether it answered."""
+    """Note from when on all records are sealed, unless the database knows it. Return whether that is settled.
+
+    It reads the lake. A file that cannot be read does not end the archive: an audit notes the time then.
+    """
     return asyncio.run(_note_archived(settings, lake, spark, keys))
 
 
 async def _note_archived(settings: Settings, lake: LakeStorage, spark: Any, keys: SealKeys) -> bool:
     from pipeline.audit.seal import sealed_since
-    from pipeline.lake import bronze
+    from pipeline.failure import SparkFailed, named
+    from pipeline.lake import LakeDamaged, bronze
+
+    def found() -> SealedFrom | None:
+        with named():
+            return sealed_since(bronze(lake).read(spark), keys)
 
     async with answering(settings) as session:
         if session is None:
             return False
         try:
             if await session.fetchrow("lake_mark.seals", lake.uri) is None:
-                found = await asyncio.to_thread(lambda: sealed_since(bronze(lake).read(spark), keys))
-                await _noted(session, lake, found, keys)
+                await _noted(session, lake, await asyncio.to_thread(found), keys)
         except DatabaseError as error:
             tell(f"the database does not know from when on the lake is sealed: {error}")
             return False
+        except (LakeDamaged, SparkFailed) as error:
+            tell(f"an audit has to find out from when on the lake is sealed: {error}")
     return True
 
 
