@@ -4,10 +4,11 @@
 
 Records like the relay's (five headers, JSON of 100 bytes, 10,000 keys) lie in four partitions of a real broker. The
 yardstick reads them with the same source and writes only the source's columns as Parquet. Spark's connector has eight;
-our source has five more, for the headers of the envelope. The archive converts the envelope, checks every record,
-counts, flushes files to disk, hashes them and makes the commit. The frame writes the same rows by Spark alone, without
-flush, hash and commit. For each source the three alternate. The first round warms the JVM up and is not counted. The
-output has medians of events per second, the ratios of the archive, and the least and the greatest seconds of each.
+our source has five more, for the headers of the envelope. The archive converts the envelope, checks every record, seals
+it, counts, flushes files to disk, hashes them and makes the commit. The frame writes the same rows by Spark alone,
+without flush, hash and commit. The bare frame has no seals either. For each source the four alternate. The first round
+warms the JVM up and is not counted. The output has medians of events per second, the ratios of the archive, and the
+least and the greatest seconds of each.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from pipeline.archive import ArchiveOptions, archive, batch_rows, unarchived
+from pipeline.audit.seal import NO_KEYS, SealKeys, sealed
 from pipeline.delta.snapshot import Snapshot
 from pipeline.kafka_jars import kafka_jars
 from pipeline.kafka_options import SparkKafkaOptions
@@ -43,6 +45,7 @@ from scripts.servers.kafka_jars import cache_folder
 TOPIC = "bench.orders"
 PARTITIONS = 4
 KEYS = 10_000
+KEYS_OF_SEALS = SealKeys((bytes(range(32)),))
 Source = Literal["jvm", "python"]
 SOURCES: tuple[Source, ...] = ("jvm", "python")
 
@@ -72,13 +75,14 @@ def copied(spark: SparkSession, kafka: SparkKafkaOptions, folder: str) -> None:
     source_rows(spark, kafka, ranges).write.parquet(folder)
 
 
-def framed(spark: SparkSession, kafka: SparkKafkaOptions, folder: str) -> None:
+def framed(spark: SparkSession, kafka: SparkKafkaOptions, folder: str, keys: SealKeys) -> None:
     rows = batch_rows(spark, kafka, unarchived(Snapshot(), kafka, [TOPIC]))
-    rows.write.partitionBy(*BRONZE_PARTITIONS).parquet(folder)
+    sealed(rows, keys).write.partitionBy(*BRONZE_PARTITIONS).parquet(folder)
 
 
 def archived(spark: SparkSession, kafka: SparkKafkaOptions, folder: str, events: int) -> None:
-    done = archive(lambda: spark, bronze(LakeStorage(folder)), kafka, ArchiveOptions((TOPIC,)), "bench")
+    options = ArchiveOptions((TOPIC,), seals=KEYS_OF_SEALS)
+    done = archive(lambda: spark, bronze(LakeStorage(folder)), kafka, options, "bench")
     assert (done.rows, done.quarantined) == (events, 0), done
 
 
@@ -93,18 +97,21 @@ def run(
 ) -> None:
     for source in sources:
         kafka = SparkKafkaOptions(bootstrap, source=source)
-        contenders: dict[str, list[float]] = {"copy": [], "frame": [], "archive": []}
-        plain, frame, ours = contenders.values()
+        contenders: dict[str, list[float]] = {"copy": [], "bare frame": [], "frame": [], "archive": []}
+        plain, unsealed, frame, ours = contenders.values()
         for number in range(rounds + 1):
             place = folder / f"{source}-{number}"
             plain.append(seconds(partial(copied, spark, kafka, f"{place}/copy")))
-            frame.append(seconds(partial(framed, spark, kafka, f"{place}/frame")))
+            unsealed.append(seconds(partial(framed, spark, kafka, f"{place}/bare", NO_KEYS)))
+            frame.append(seconds(partial(framed, spark, kafka, f"{place}/frame", KEYS_OF_SEALS)))
             ours.append(seconds(partial(archived, spark, kafka, f"{place}/lake", events)))
             shutil.rmtree(place)
-        del plain[0], frame[0], ours[0]  # the JVM was cold
-        copy, bare, middle = (statistics.median(times) for times in (plain, frame, ours))
-        rates = f"copy {events / copy:9,.0f}/s   frame {events / bare:9,.0f}/s   archive {events / middle:9,.0f}/s"
-        print(f"{source:7} {rates}   of the copy {copy / middle:5.2f}   of the frame {bare / middle:5.2f}", flush=True)
+        for times in contenders.values():
+            del times[0]  # the JVM was cold
+        middle = {name: statistics.median(times) for name, times in contenders.items()}
+        rates = "   ".join(f"{name} {events / each:9,.0f}/s" for name, each in middle.items())
+        of = "   ".join(f"of the {name} {each / middle['archive']:5.2f}" for name, each in middle.items())
+        print(f"{source:7} {rates}   {of}", flush=True)
         spans = (f"{name} {min(times):.2f}-{max(times):.2f}" for name, times in contenders.items())
         print(f"        seconds of {rounds} warm rounds: {', '.join(spans)}", flush=True)
 
