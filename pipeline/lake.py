@@ -198,7 +198,7 @@ class Table:
         actions += [addition(file, self._partitions, now) for file in change.added]
         properties = CommitProperties(json.loads(json.dumps({OURS: ours})), None, [Transaction(OURS, number)])
         with self._damage_named():
-            is_done = self._head.add(basis, change, ours)
+            is_done = self._head.add(basis, change, ours, now)
             if not is_done and self._head.is_overwritten(basis):
                 raise LakeConflict(
                     f"commit {basis.version} of this run is no longer in {self._log_name}, "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -31,9 +30,13 @@ def addition(file: DataFile, partitions: Sequence[str], now: int) -> AddAction:
     return AddAction(file.path, file.bytes, _values(file, partitions), now, True, stats)
 
 
-def commit_of(ours: Mapping[str, Any], files: Sequence[DataFile], partitions: Sequence[str], app: str) -> bytes:
-    """Return a commit that only adds files, in the words of ``deltalake``; ``ours`` are our notes on it."""
-    now = int(time.time() * 1000)
+def commit_of(
+    ours: Mapping[str, Any], files: Sequence[DataFile], partitions: Sequence[str], app: str, now: int
+) -> bytes:
+    """Return a commit that only adds files, in the words of ``deltalake``; ``ours`` are our notes on it.
+
+    ``now`` is in milliseconds.
+    """
     parameters = {"mode": "Append", "partitionBy": json.dumps(list(partitions))}
     info = {"timestamp": now, "operation": "WRITE", "operationParameters": parameters, "engineInfo": app, app: ours}
     added = [addition(file, partitions, now) for file in files]

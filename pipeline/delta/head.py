@@ -59,15 +59,15 @@ class LogHead:
         """
         return self._last is not None and self._last[0] is basis and not self._log.is_ours(basis.version, self._last[1])
 
-    def add(self, basis: Snapshot, change: Change, ours: Mapping[str, Any]) -> bool:
+    def add(self, basis: Snapshot, change: Change, ours: Mapping[str, Any], now: int) -> bool:
         """Add the next commit to the log of a folder of this machine, if it only adds files behind our own last commit.
 
-        Return whether it is done. ``ours`` are our notes on it.
+        Return whether it is done. ``ours`` are our notes on it; ``now`` is in milliseconds.
         """
         is_known = self._last is not None and self._last[0] is basis
         if change.removed or not is_known or not self._lake.is_local or self.snapshot() is None:
             return False
-        return self._log.add(basis.version + 1, commit_of(ours, change.added, self._partitions, OURS))
+        return self._log.add(basis.version + 1, commit_of(ours, change.added, self._partitions, OURS, now))
 
     def needs_checkpoint(self, interval: int) -> bool:
         """Return whether :func:`commits_between` were made since the newest checkpoint."""
