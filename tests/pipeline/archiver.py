@@ -53,22 +53,31 @@ def at_point(point: str, occurrence: int, act: Act) -> None:
         if seen == occurrence:
             act()
 
-    place, name, is_before = {
-        "planned": (Table, "write", True),
-        "written": (LakeStorage, "make_durable", True),
-        "durable": (Table, "write", False),
-        "committing": (DeltaTable, "create_write_transaction", True),
-        "committed": (DeltaTable, "create_write_transaction", False),
-        "noted": (Table, "commit", False),
+    writing: list[tuple[type, str]] = [(Table, "write"), (Table, "write_whole")]
+    # A commit is made by deltalake, or behind our own last commit as a file of the log.
+    committing: list[tuple[type, str]] = [(DeltaTable, "create_write_transaction"), (LakeStorage, "add")]
+    places, is_before = {
+        "planned": (writing, True),
+        "written": ([(LakeStorage, "make_durable")], True),
+        "durable": (writing, False),
+        "committing": (committing, True),
+        "committed": (committing, False),
+        "noted": ([(Table, "commit")], False),
     }[point]
+    for place, name in places:
+        wrap(place, name, counted, is_before=is_before)
+
+
+def wrap(place: type, name: str, act: Act, *, is_before: bool) -> None:
+    """Let ``act`` happen before or after each call of a method."""
     whole = getattr(place, name)
 
     def wrapped(*arguments: Any, **named: Any) -> Any:
         if is_before:
-            counted()
+            act()
         result = whole(*arguments, **named)
         if not is_before:
-            counted()
+            act()
         return result
 
     setattr(place, name, wrapped)

@@ -260,7 +260,7 @@ def test_a_batch_whose_files_a_vacuum_deleted_is_not_committed(
     old = table.snapshot().files
     file = table.write_rows([row(1), row(2)], {"dt": "2026-01-15", "topic": "orders"}, 2)
     delta(lake).vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
-    monkeypatch.setattr(table, "write", lambda *_: (file,))
+    monkeypatch.setattr(table, "write_whole", lambda *_: (file,))
     with pytest.raises(LakeConflict, match=r"part-0\.parquet was deleted before its commit"):
         rewrite(table, old, cast(DataFrame, None), "compact", "run")
     assert table.snapshot().files == old
