@@ -133,9 +133,10 @@ def _archive(
                     metrics.write(before + so_far)
                     _show(before + so_far)
 
-                done += archive(spark, table, kafka, options, run.id, told, is_stopping=lambda: stop.is_asked)
+                made = archive(spark, table, kafka, options, run.id, told, is_stopping=lambda: stop.is_asked)
+                done += made
                 metrics.write(done)
-                failure = upkeep.done(datetime.now(UTC).date()) if done.batches and not stop.is_asked else None
+                failure = upkeep.done(datetime.now(UTC).date()) if made.batches and not stop.is_asked else None
                 if failure is not None:
                     tell(f"small files were not merged, or the log was not shortened: {failure}")
                 if done.rows and not is_noted and options.seals.keys:
