@@ -32,7 +32,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 from pyarrow import ArrowException
@@ -40,12 +40,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from pipeline.delta.actions import addition, listed, removal
+from pipeline.delta.columns import missing, whole
 from pipeline.delta.foreign import remembered
 from pipeline.delta.head import LogHead
 from pipeline.delta.log import COLUMNS, OURS, DeltaLog, LogEntry
 from pipeline.delta.protocol import refused_for_reading, refused_for_writing
 from pipeline.delta.reading import named_rows, rows_of
-from pipeline.delta.snapshot import Change, DataFile, Snapshot, State, folder_values
+from pipeline.delta.snapshot import Change, DataFile, Snapshot, State, batch_folder, folder_values
 from pipeline.delta.statistics import event_numbers
 from pipeline.frame import arrow_schema
 from pipeline.schema import BRONZE, BRONZE_PARTITIONS
@@ -137,25 +138,19 @@ class Table:
 
     def read_whole(self, spark: SparkSession, files: Sequence[DataFile]) -> DataFrame:
         """Return the rows of these files, at least one, with the columns that a newer version or another tool added."""
-        return rows_of(spark, self._whole(), self._partitions, self._by_name(files))
+        return rows_of(spark, whole(self.opened(), self.schema), self._partitions, self._by_name(files))
 
     def write_whole(self, frame: DataFrame, number: int) -> tuple[DataFile, ...]:
         """Write rows of :meth:`read_whole` as :meth:`write` does."""
-        return self._write(frame, number, self._whole())
+        return self._write(frame, number, whole(self.opened(), self.schema))
 
     def write(self, frame: DataFrame, number: int) -> tuple[DataFile, ...]:
         """Write rows into files that no commit names yet; ``number`` is that of our commit to come."""
         return self._write(frame, number, self.schema)
 
-    def _whole(self) -> StructType:
-        """Return our columns, and those that the log's schema has beside them."""
-        opened, ours = self.opened(), {name.lower() for name in self.schema.names}
-        found = [] if opened is None else StructType.fromJson(json.loads(opened.schema().to_json())).fields
-        return StructType([*self.schema.fields, *(field for field in found if field.name.lower() not in ours)])
-
     def _write(self, frame: DataFrame, number: int, columns: StructType) -> tuple[DataFile, ...]:
         self._ensure()
-        folder = f"{self.name}/{self._batch(number)}"
+        folder = f"{self.name}/{batch_folder(number)}"
         frame.select(*columns.names).write.partitionBy(*self._partitions).parquet(self._lake.spark_path(folder))
         found = {path: size for path, size in self._lake.files(folder).items() if path.endswith(".parquet")}
         self._lake.make_durable(found)
@@ -165,7 +160,7 @@ class Table:
         """Write a few rows into one file without Spark; ``folders`` are the values of the table's partitions."""
         self._ensure()
         place = "/".join(f"{name}={folders[name]}" for name in self._partitions)
-        path = f"{self.name}/{self._batch(number)}/{place}/part-0.parquet"
+        path = f"{self.name}/{batch_folder(number)}/{place}/part-0.parquet"
         whole = arrow_schema(self.schema)
         schema = pa.schema([each for each in whole if each.name not in self._partitions])
         draft = io.BytesIO()
@@ -199,11 +194,9 @@ class Table:
         properties = CommitProperties(json.loads(json.dumps({OURS: ours})), None, [Transaction(OURS, number)])
         with self._damage_named():
             is_done = self._head.add(basis, change, ours, now)
-            if not is_done and self._head.is_overwritten(basis):
-                raise LakeConflict(
-                    f"commit {basis.version} of this run is no longer in {self._log_name}, "
-                    f"{self._overwriter(basis.version)}: run this command again"
-                )
+            lost = None if is_done else self._head.lost(basis)
+        if lost is not None:
+            raise LakeConflict(f"{self._log_name} lacks {lost}: run this command again")
         if is_done:
             return self._head.moved(basis.after(change, state), commit_id)
         try:
@@ -223,15 +216,8 @@ class Table:
         self._head.forget()
         return self.snapshot()
 
-    def _overwriter(self, version: int) -> str:
-        entry = self._log.entry(version)
-        return "which was cut" if entry is None else f"overwritten by {entry.author}"
-
     def write_checkpoint(self) -> bool:
-        """Write a checkpoint, if this object has committed, and there were many commits since the newest one.
-
-        Return whether one was written.
-        """
+        """Write a checkpoint, if this object has committed and one is due; return whether one was written."""
         with self._damage_named():
             is_due = self._head.needs_checkpoint(int(_CONFIGURATION["delta.checkpointInterval"]))
         return is_due and self.checkpoint()
@@ -292,18 +278,14 @@ class Table:
                 return
         for _ in range(_TRIES):
             table = self.opened()
-            missing = [] if table is None else self._missing(table)
-            self._is_ready = table is not None and not missing
-            if table is None or not missing:
+            lacking = [] if table is None else missing(table, self.schema)
+            self._is_ready = table is not None and not lacking
+            if table is None or not lacking:
                 return
             with self._damage_named(), suppress(CommitFailedError):  # another job may add them at the same time
-                properties = CommitProperties({COLUMNS: [field.name for field in missing]})
-                table.alter.add_columns(missing, commit_properties=properties)
+                properties = CommitProperties({COLUMNS: [field.name for field in lacking]})
+                table.alter.add_columns(lacking, commit_properties=properties)
                 self._log.make_durable(table.version() - 1)
-
-    def _missing(self, table: DeltaTable) -> list[Field]:
-        present = {field.name for field in table.schema().fields}
-        return [field for field in Schema.from_json(self.schema.json()).fields if field.name not in present]
 
     def vacuum(self, kept_hours: int, *, unnamed: bool) -> int:
         """Delete files that were removed at least ``kept_hours`` ago; return the number of deleted Parquet files.
@@ -386,11 +368,6 @@ class Table:
 
     def _by_name(self, files: Iterable[DataFile]) -> dict[str, DataFile]:
         return {self._lake.spark_path(self.place(file)): file for file in files}
-
-    @staticmethod
-    def _batch(number: int) -> str:
-        # Without a "=", which readers that look at folders take for a column.
-        return f"data/{number:06d}-{secrets.token_hex(3)}"
 
     def _refuse(self, reason: str | None) -> None:
         if reason is not None:

@@ -52,12 +52,16 @@ class LogHead:
         """Empty the head: another tool committed at the same time, and may have set other rules for writers."""
         self._last = None
 
-    def is_overwritten(self, basis: Snapshot) -> bool:
-        """Return whether the commit of this process that made ``basis`` is no longer in the log.
+    def lost(self, basis: Snapshot) -> str | None:
+        """Return in words that the commit of this process that made ``basis`` is no longer in the log, or None.
 
         Where a store does not exclude two writers, the other one may have put its commit in the place of ours.
         """
-        return self._last is not None and self._last[0] is basis and not self._log.is_ours(basis.version, self._last[1])
+        if self._last is None or self._last[0] is not basis or self._log.is_ours(basis.version, self._last[1]):
+            return None
+        entry = self._log.entry(basis.version)
+        said = "which was removed" if entry is None else f"which was overwritten by {entry.author}"
+        return f"our commit {basis.version}, {said}"
 
     def add(self, basis: Snapshot, change: Change, ours: Mapping[str, Any], now: int) -> bool:
         """Add the next commit to the log of a folder of this machine, if it only adds files behind our own last commit.

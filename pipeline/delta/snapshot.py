@@ -7,6 +7,7 @@ Files that hookwire writes have these values in their folders too, so that a fil
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -17,7 +18,7 @@ from urllib.parse import unquote
 from pipeline.delta.foreign import ForeignCommit
 from pipeline.delta.growing import GrowingList
 
-__all__ = ["BATCH", "Change", "DataFile", "Offsets", "Snapshot", "State", "folder_values"]
+__all__ = ["BATCH", "Change", "DataFile", "Offsets", "Snapshot", "State", "batch_folder", "folder_values"]
 
 Offsets = Mapping[str, Mapping[int, int]]
 """By Kafka topic and partition: the next offset to archive."""
@@ -27,6 +28,11 @@ BATCH: Final = re.compile(r"data/(?P<old>batch=)?(?P<number>\d{6,})-[0-9a-f]+/")
 look at folders take for a column."""
 _path = attrgetter("path")
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+
+
+def batch_folder(number: int) -> str:
+    """Return a new folder for the files of our next commit. Some readers would take a "=" in it for a column."""
+    return f"data/{number:06d}-{secrets.token_hex(3)}"
 
 
 def folder_values(path: str) -> dict[str, str]:

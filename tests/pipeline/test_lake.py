@@ -248,7 +248,7 @@ def test_a_batch_behind_a_commit_that_was_overwritten_is_not_stored(table: Table
     newest = log / f"{basis.version:020d}.json"
     theirs = {"commitInfo": {"timestamp": 1, "operation": "OPTIMIZE", "engineInfo": "Apache-Spark"}}
     newest.write_text(json.dumps(theirs, separators=(",", ":")) + "\n")
-    with pytest.raises(LakeConflict, match=r"commit 2 of this run is no longer .* overwritten by commit 2, OPTIMIZE"):
+    with pytest.raises(LakeConflict, match=r"lacks our commit 2, which was overwritten by commit 2, OPTIMIZE"):
         table.commit(basis, Change("archive", "late", (file(7),), state=state(7)))
     present = table.refreshed()
     assert (present.version, [each.path for each in present.files], present.state.offsets) == (
