@@ -56,14 +56,15 @@ def at_point(point: str, occurrence: int, act: Act) -> None:
     writing: list[tuple[type, str]] = [(Table, "write"), (Table, "write_whole")]
     # A commit is made by deltalake, or behind our own last commit as a file of the log.
     committing: list[tuple[type, str]] = [(DeltaTable, "create_write_transaction"), (LakeStorage, "add")]
-    places, is_before = {
+    points: dict[str, tuple[list[tuple[type, str]], bool]] = {
         "planned": (writing, True),
         "written": ([(LakeStorage, "make_durable")], True),
         "durable": (writing, False),
         "committing": (committing, True),
         "committed": (committing, False),
         "noted": ([(Table, "commit")], False),
-    }[point]
+    }
+    places, is_before = points[point]
     for place, name in places:
         wrap(place, name, counted, is_before=is_before)
 
