@@ -193,12 +193,12 @@ class Table:
         actions += [addition(file, self._partitions, now) for file in change.added]
         properties = CommitProperties(json.loads(json.dumps({OURS: ours})), None, [Transaction(OURS, number)])
         with self._damage_named():
-            is_done = self._head.add(basis, change, ours, now)
-            lost = None if is_done else self._head.lost(basis)
+            after = self._head.add(basis, change, state, ours, now)
+            lost = None if after is not None else self._head.lost(basis)
         if lost is not None:
             raise LakeConflict(f"{self._log_name} lacks {lost}: run this command again")
-        if is_done:
-            return self._head.moved(basis.after(change, state), commit_id)
+        if after is not None:
+            return after
         try:
             with reached():
                 table = DeltaTable(self._uri, version=version, storage_options=self._lake.delta_options)
@@ -211,8 +211,9 @@ class Table:
             if not self._has(commit_id, basis.version):
                 raise self._conflict(version, error) from error
         self._log.make_durable(basis.version)
-        if basis.version == version and self._log.is_newest(version + 1, commit_id):
-            return self._head.moved(basis.after(change, state), commit_id)
+        after = basis.after(change, state)
+        if basis.version == version and self._head.moved(after, commit_id):
+            return after
         self._head.forget()
         return self.snapshot()
 

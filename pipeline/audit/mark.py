@@ -7,7 +7,6 @@ elsewhere shows it. A log that has more commits than the note is normal: a job e
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import sha256
 
 from pipeline.lake import Table
 
@@ -35,7 +34,7 @@ def mark_of(table: Table) -> LogMark | None:
         return None
     _, number = newest
     commit_id = (entry.ours or {}).get("id", "")
-    return LogMark(entry.version, number, commit_id, sha256(entry.content).hexdigest())
+    return LogMark(entry.version, number, commit_id, entry.digest)
 
 
 def departure(table: Table, known: LogMark) -> str | None:
@@ -49,7 +48,7 @@ def departure(table: Table, known: LogMark) -> str | None:
         ends = "is gone" if last < 0 else f"ends with commit {last}"
         return f"{table.name}: the log {ends}, and the database knows {name}: its newest commits were removed"
     entry = table.entry(known.version)
-    if entry is not None and sha256(entry.content).hexdigest() != known.digest:
+    if entry is not None and entry.digest != known.digest:
         there = (entry.ours or {}).get("id", "")
         words = "was altered" if there == known.commit_id else f"was overwritten by {entry.author}"
         return f"{table.name}: {name}, which the database knows, {words}"

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pipeline.delta.actions import commit_of
-from pipeline.delta.log import OURS, DeltaLog
-from pipeline.delta.snapshot import Change, Snapshot
+from pipeline.delta.log import OURS, DeltaLog, LogEntry
+from pipeline.delta.snapshot import Change, Snapshot, State
 from pipeline.storage import LakeStorage
 
 __all__ = ["LogHead", "commits_between"]
@@ -28,7 +28,7 @@ def commits_between(interval: int, files: int) -> int:
 
 
 class LogHead:
-    """The head of the log of a table. It is empty until :meth:`moved`."""
+    """The head of the log of a table. It knows its commit by the digest of all bytes, and is empty without one."""
 
     def __init__(self, lake: LakeStorage, log: DeltaLog, partitions: Sequence[str]) -> None:
         self._lake = lake
@@ -40,13 +40,15 @@ class LogHead:
         """Return the table after the last commit of this process; None if that is not the newest commit any more."""
         if self._last is None:
             return None
-        snapshot, commit_id = self._last
-        return snapshot if self._log.is_newest(snapshot.version, commit_id) else None
+        snapshot, digest = self._last
+        return snapshot if self._log.is_newest(snapshot.version, digest) else None
 
-    def moved(self, snapshot: Snapshot, commit_id: str) -> Snapshot:
-        """Note the table after a commit of this process, and return it."""
-        self._last = snapshot, commit_id
-        return snapshot
+    def moved(self, snapshot: Snapshot, commit_id: str) -> bool:
+        """Note the table after our commit of this id, which another program made; return whether it is the newest."""
+        entry = self._log.entry(snapshot.version)
+        is_ours = entry is not None and (entry.ours or {}).get("id") == commit_id
+        self._last = (snapshot, entry.digest) if entry is not None and is_ours else None
+        return self.snapshot() is not None
 
     def forget(self) -> None:
         """Empty the head: another tool committed at the same time, and may have set other rules for writers."""
@@ -57,21 +59,27 @@ class LogHead:
 
         Where a store does not exclude two writers, the other one may have put its commit in the place of ours.
         """
-        if self._last is None or self._last[0] is not basis or self._log.is_ours(basis.version, self._last[1]):
+        if self._last is None or self._last[0] is not basis or self._log.holds(basis.version, self._last[1]):
             return None
         entry = self._log.entry(basis.version)
-        said = "which was removed" if entry is None else f"which was overwritten by {entry.author}"
+        said = "which was removed" if entry is None else f"in whose place is {entry.author}"
         return f"our commit {basis.version}, {said}"
 
-    def add(self, basis: Snapshot, change: Change, ours: Mapping[str, Any], now: int) -> bool:
+    def add(self, basis: Snapshot, change: Change, state: State, ours: Mapping[str, Any], now: int) -> Snapshot | None:
         """Add the next commit to the log of a folder of this machine, if it only adds files behind our own last commit.
 
-        Return whether it is done. ``ours`` are our notes on it; ``now`` is in milliseconds.
+        Return the table after it, or None if it is not done. ``state`` is that after the commit, and ``ours`` are our
+        notes on it; ``now`` is in milliseconds.
         """
         is_known = self._last is not None and self._last[0] is basis
         if change.removed or not is_known or not self._lake.is_local or self.snapshot() is None:
-            return False
-        return self._log.add(basis.version + 1, commit_of(ours, change.added, self._partitions, OURS, now))
+            return None
+        entry = LogEntry(basis.version + 1, commit_of(ours, change.added, self._partitions, OURS, now))
+        if not self._log.add(entry):
+            return None
+        after = basis.after(change, state)
+        self._last = after, entry.digest
+        return after
 
     def needs_checkpoint(self, interval: int) -> bool:
         """Return whether :func:`commits_between` were made since the newest checkpoint."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
 from itertools import count, takewhile
 from typing import Any, Final
 from urllib.parse import unquote
@@ -28,6 +29,11 @@ class LogEntry:
 
     version: int
     content: bytes
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of the content, in hexadecimal."""
+        return sha256(self.content).hexdigest()
 
     @property
     def info(self) -> dict[str, Any]:
@@ -84,25 +90,25 @@ class DeltaLog:
         """Return whether a commit is there."""
         return self._lake.info(self._path(version)).size is not None
 
-    def is_newest(self, version: int, commit_id: str) -> bool:
-        """Return whether the newest commit is this one of ours, without a look at the others.
+    def is_newest(self, version: int, digest: str) -> bool:
+        """Return whether this commit is as it was and the newest one, without a look at the others.
 
         No reader sees a commit that lies before a checkpoint which somebody made ahead of it.
         """
-        return self.is_ours(version, commit_id) and not self.has(version + 1) and self.checkpoint() <= version
+        return self.holds(version, digest) and not self.has(version + 1) and self.checkpoint() <= version
 
-    def is_ours(self, version: int, commit_id: str) -> bool:
-        """Return whether this commit is ours with this id."""
+    def holds(self, version: int, digest: str) -> bool:
+        """Return whether this commit has this digest."""
         entry = self.entry(version)
-        return entry is not None and (entry.ours or {}).get("id") == commit_id
+        return entry is not None and entry.digest == digest
 
     def make_durable(self, after: int) -> None:
         """Flush the commits after this one to disk, so that they survive a crash of the machine, as their files do."""
         self._lake.make_durable(map(self._path, takewhile(self.has, count(after + 1))))
 
-    def add(self, version: int, content: bytes) -> bool:
+    def add(self, entry: LogEntry) -> bool:
         """Add a commit to the log of a folder of this machine; return whether it was added, as ``LakeStorage.add``."""
-        return self._lake.add(self._path(version), content)
+        return self._lake.add(self._path(entry.version), entry.content)
 
     def checkpoint(self) -> int:
         """Return the version of the newest checkpoint; 0 if there is none, or if nobody can read its number."""

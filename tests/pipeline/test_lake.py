@@ -248,12 +248,20 @@ def test_a_batch_behind_a_commit_that_was_overwritten_is_not_stored(table: Table
     newest = log / f"{basis.version:020d}.json"
     theirs = {"commitInfo": {"timestamp": 1, "operation": "OPTIMIZE", "engineInfo": "Apache-Spark"}}
     newest.write_text(json.dumps(theirs, separators=(",", ":")) + "\n")
-    with pytest.raises(LakeConflict, match=r"lacks our commit 2, which was overwritten by commit 2, OPTIMIZE"):
+    with pytest.raises(LakeConflict, match=r"lacks our commit 2, in whose place is commit 2, OPTIMIZE"):
         table.commit(basis, Change("archive", "late", (file(7),), state=state(7)))
     present = table.refreshed()
     assert (present.version, [each.path for each in present.files], present.state.offsets) == (
         2, [file(1).path], state(1).offsets,
     )  # fmt: skip
+
+
+def test_a_commit_that_was_altered_under_us_is_read_again(table: Table, log: Path) -> None:
+    """GP-11: its id was still the same, so the process went on with the files that it had named."""
+    basis = committed(table, 2)
+    newest = log / f"{basis.version:020d}.json"
+    newest.write_bytes(newest.read_bytes().replace(b'"size":10', b'"size":11'))
+    assert [each.bytes for each in table.refreshed().files] == [10, 11]
 
 
 def test_a_commit_before_a_checkpoint_that_others_made_ahead_of_it_is_no_newest_commit(table: Table, log: Path) -> None:
