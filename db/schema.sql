@@ -3248,6 +3248,28 @@ CREATE VIEW hookwire.tasks AS
 
 COMMENT ON VIEW hookwire.tasks IS 'Live tasks in the columns of the original article; INSERT enqueues.';
 
+CREATE TABLE hookwire.topic_schemas (
+    tenant text NOT NULL,
+    topic text NOT NULL,
+    version integer NOT NULL,
+    schema text NOT NULL,
+    made_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT topic_schemas_schema_check CHECK ((octet_length(schema) <= 65536)),
+    CONSTRAINT topic_schemas_version_check CHECK ((version > 0))
+);
+
+COMMENT ON TABLE hookwire.topic_schemas IS 'JSON Schemas of topics, of which the lake makes columns.';
+
+COMMENT ON COLUMN hookwire.topic_schemas.tenant IS 'The tenant of the topic.';
+
+COMMENT ON COLUMN hookwire.topic_schemas.topic IS 'The topic.';
+
+COMMENT ON COLUMN hookwire.topic_schemas.version IS 'From 1. The newest one counts.';
+
+COMMENT ON COLUMN hookwire.topic_schemas.schema IS 'The JSON Schema as text, which keeps the order of its properties.';
+
+COMMENT ON COLUMN hookwire.topic_schemas.made_at IS 'When it was stored.';
+
 CREATE TABLE hookwire.topics (
     tenant text DEFAULT 'default'::text NOT NULL,
     name text NOT NULL,
@@ -3596,6 +3618,9 @@ ALTER TABLE ONLY hookwire.task_rows
 
 ALTER TABLE ONLY hookwire.task_workers
     ADD CONSTRAINT task_workers_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY hookwire.topic_schemas
+    ADD CONSTRAINT topic_schemas_pkey PRIMARY KEY (tenant, topic, version);
 
 ALTER TABLE ONLY hookwire.topics
     ADD CONSTRAINT topics_pkey PRIMARY KEY (tenant, name);

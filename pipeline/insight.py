@@ -13,12 +13,13 @@ from pipeline.anomaly import anomalies
 from pipeline.deadletter import DEAD_LETTERS, clusters
 from pipeline.delivery import delivery_table
 from pipeline.delta.snapshot import Snapshot
-from pipeline.drift import schemas
 from pipeline.frame import frame_of
 from pipeline.lake import Table, bronze
 from pipeline.report.figures import LakeAnswers
 from pipeline.report.queries import OF_DAYS, answered, grain_of
 from pipeline.storage import LakeStorage
+from pipeline.typed.drift import schemas
+from pipeline.typed.proposal import proposed
 from pipeline.volume import by_hour, usage
 
 __all__ = ["Insight", "dead_letter_clusters"]
@@ -49,6 +50,10 @@ class Insight:
     def schemas(self, topic: str | None) -> list[dict[str, Any]]:
         """Return ``drift.schemas``."""
         return _rows(schemas(self._of_span(bronze(self._lake), topic)).orderBy("topic", "day"))
+
+    def proposed_schema(self, topic: str) -> dict[str, Any] | None:
+        """Return ``proposal.proposed``."""
+        return proposed(self._of_span(bronze(self._lake), topic))
 
     def answers(self, late_seconds: float) -> LakeAnswers:
         """Return the numbers of the report, by the names of its queries."""

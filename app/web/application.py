@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 
 from app.web.api import docs, keys
 from app.web.api.contract import TITLE, VERSION, operation_id
-from app.web.api.events import event_search, events, timeline, topic_stats, topics
+from app.web.api.events import event_search, events, timeline, topic_schemas, topic_stats, topics
 from app.web.api.operating import (
     audit,
     dead_letters,
@@ -86,6 +86,7 @@ _ROUTERS: Sequence[APIRouter] = (
     events.router,
     timeline.router,
     topics.router,
+    topic_schemas.router,
     foreign_topics.router,
     upstreams.router,
     keys.router,

@@ -77,6 +77,7 @@ ELSEWHERE = {
             "subscription_secrets",
             "subscriptions",
             "task_kinds",
+            "topic_schemas",
             "topics",
             "upstreams",
             "verification_buckets",
@@ -223,6 +224,7 @@ task_archive: description id kind outcome tenant worker
 task_kinds: compensation_kind kind notify on_crash
 task_rows: description id kind last_error tenant worker
 task_workers: kinds name
+topic_schemas: schema tenant topic
 topics: amqp_exchange amqp_exchange_type amqp_routing_key amqp_vhost job kafka_topic made_by moved_to name on_refused
   sinks tenant validator_url
 upstreams: given_hub_url given_topic_url hub_url key_id reason sealed self_url state tenant token topic url

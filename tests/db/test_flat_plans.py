@@ -37,7 +37,7 @@ _BY_TYPE = {
 }  # fmt: skip
 # The columns that are not NULL, and more where a statement looks for them.
 _FILLED: dict[str, dict[str, str]] = {
-    "topics": {},
+    "topics": {}, "topic_schemas": {"version": "n + 1"},
     "events": {"sinks": "'{webhooks}'", "key": "'k' || n"},
     "outbox": {"sink": "'webhooks'", "shard": "n % 64", "layout": "1"},
     "holds": {"sink": "'webhooks'", "grp": "n % 100"},
@@ -149,7 +149,7 @@ _WHOLE = {
     "stats.job", "verdict.subscription_counts", "verdict.tasks", "verdict.totals",
     # what operators do
     "intent.revoke", "layout.hash_owed", "layout.holds", "queue.remove", "queue.adopt_transaction_ids",
-    "task.purge_dead", "task.redrive", "topic.list",
+    "task.purge_dead", "task.redrive", "topic.list", "topic_schema.newest",
     # sweeps that step from name to name, and a relay's holds
     "delivery.due_subscriptions", "delivery.ended_subscriptions", "delivery.forget_former_audiences", "hold.due",
     "hold.open",

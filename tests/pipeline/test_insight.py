@@ -13,14 +13,16 @@ from pyspark.sql import functions as F  # noqa: N812
 from typer.testing import CliRunner
 
 from app.cli.main import application
+from event.topic_schema import ignored_keywords
 from pipeline.anomaly import anomalies
 from pipeline.audit.selftest import SelftestRecord, bronze_of
 from pipeline.deadletter import DEAD_LETTERS, clusters
 from pipeline.delta.snapshot import Change
-from pipeline.drift import schemas
 from pipeline.frame import frame_of
 from pipeline.lake import bronze
 from pipeline.storage import LakeStorage
+from pipeline.typed.drift import schemas
+from pipeline.typed.proposal import proposed
 from pipeline.volume import by_hour, usage
 
 HOUR = datetime(2026, 1, 15, tzinfo=UTC)
@@ -61,6 +63,25 @@ def test_a_schema_that_changed_is_told_with_what_it_was(spark: SparkSession) -> 
         ("2026-01-16", "OBJECT<id: BIGINT>", 0, None),
         ("2026-01-17", "OBJECT<id: STRING, note: STRING>", 1, "OBJECT<id: BIGINT>"),
     ]
+
+
+def test_a_schema_is_proposed_that_all_objects_fit(spark: SparkSession) -> None:
+    """GP-13: what has several types may be anything; what is no object gives no columns; nothing is required."""
+    values = [
+        b'{"id": 1, "price": 1.5, "paid": true, "note": "x", "lines": [{"sku": "a"}, {"count": 2}], "odd": 1}',
+        b'{"id": 2, "price": 2, "b c": null, "odd": "x"}', b"[1]", b"5", b"no json",
+    ]  # fmt: skip
+    bronze = bronze_of(spark, [SelftestRecord(n, "a", value, n) for n, value in enumerate(values, 1)])
+    line = {"type": "object", "properties": {"count": {"type": "integer"}, "sku": {"type": "string"}}}
+    assert proposed(bronze) == {
+        "type": "object",
+        "properties": {
+            "b c": {}, "id": {"type": "integer"}, "lines": {"type": "array", "items": line}, "note": {"type": "string"},
+            "odd": {}, "paid": {"type": "boolean"}, "price": {"type": "number"},
+        },
+    }  # fmt: skip
+    assert ignored_keywords(proposed(bronze.where("event_number != 2")) or {}) == []
+    assert proposed(bronze.where("event_number > 2")) is None
 
 
 def test_dead_letters_are_clustered_with_what_to_do(spark: SparkSession) -> None:
@@ -113,6 +134,8 @@ def test_the_commands_read_lake_and_database(
     rows = bronze_of(spark, [SelftestRecord(n, "a", b'{"id": 1}', n) for n in range(1, 4)])
     table.commit(table.snapshot(), Change("archive", "run", table.write(rows, 1)))
     assert [(row["events"], row["bytes"]) for row in json.loads(hookwire("usage", "--json")[1])] == [(3, 30)]
+    proposed = json.loads(hookwire("schema", "--topic", "orders", "--propose")[1])
+    assert proposed == {"type": "object", "properties": {"id": {"type": "integer"}}}
     code, schemas_found = hookwire("schema", "--json")
     assert (code, json.loads(schemas_found)[0]["schema"]) == (0, "OBJECT<id: BIGINT>")
     assert hookwire("anomaly", "--json") == (0, "[]\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +22,9 @@ Since = Annotated[
 ]
 Until = Annotated[str | None, typer.Option("--until", help="Last day (default: yesterday).")]
 Threshold = Annotated[float, typer.Option("--threshold", min=1, help="Robust standard deviations of an anomaly.")]
+Propose = Annotated[
+    bool, typer.Option("--propose", help="Print a JSON Schema of --topic, for `hookwire topics set-schema`.")
+]
 _PAGE = 500
 _LETTERS_MAX = 200_000
 
@@ -41,19 +45,38 @@ def usage(
 
 
 def schema(
-    topic: Topic = None, since: Since = None, until: Until = None, lake: Lake = None, as_json: Json = False,
-    config: Config = None,
+    topic: Topic = None, since: Since = None, until: Until = None, propose: Propose = False, lake: Lake = None,
+    as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
     """Show the schema of each topic's JSON by day. Exit code 1: a schema changed from one day to the next.
+
+    With --propose it prints one JSON Schema that all JSON objects of these days fit. Nothing in it is required.
 
     Examples:
 
       hookwire pipeline schema --topic orders --since 7d
+
+      hookwire pipeline schema --topic orders --propose > orders.schema.json
     """
     days = days_of(since, until)
+    if propose:
+        _propose(topic, lake, config, days, as_json=as_json)
+        return
     with told_failures():
         rows = insight_of("schema", lake, settings_from(config), *days).schemas(topic)
     _show(rows, as_json, findings=sum(row["before"] is not None for row in rows))
+
+
+def _propose(
+    topic: str | None, lake: str | None, config: Path | None, days: tuple[date, date], *, as_json: bool
+) -> None:
+    if topic is None:
+        raise CommandFailed("--propose is for one topic: name it by --topic", 2)
+    with told_failures():
+        found = insight_of("schema", lake, settings_from(config), *days).proposed_schema(topic)
+    if found is None:
+        raise CommandFailed(f"{topic} has no JSON object from {days[0]} to {days[1]}", 1)
+    say(json.dumps(found, ensure_ascii=False, indent=None if as_json else 2))
 
 
 def anomaly(

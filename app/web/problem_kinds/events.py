@@ -30,6 +30,21 @@ ROWS: Final = (
         "Check the spelling, or make the name by hand with PUT. Operators can raise the limit that the detail names.",
     ),
     ProblemKind(
+        "unknown-schema",
+        404,
+        "The topic has no such schema",
+        "No schema was stored for this topic, or not this version of it.",
+        "List the versions with GET /topics/{topic}/schemas; store one with PUT /topics/{topic}/schema.",
+    ),
+    ProblemKind(
+        "invalid-schema",
+        422,
+        "The schema gives no columns",
+        "A topic's schema is a JSON Schema of the type object. At the place that the detail names, it has a value that "
+        "the keyword does not take, a name that cannot be a column, or more than 64 KiB, 200 properties or 8 levels.",
+        "Correct this place. References may only name definitions of the schema itself, as #/$defs/address.",
+    ),
+    ProblemKind(
         "invalid-pattern",
         422,
         "The topic pattern is not accepted",

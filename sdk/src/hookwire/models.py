@@ -79,6 +79,7 @@ __all__ = [
     "Request",
     "Reset",
     "Schedule",
+    "SchemaVersion",
     "Scheme",
     "Service",
     "ServiceCounts",
@@ -105,6 +106,7 @@ __all__ = [
     "TestSent",
     "Timeline",
     "Topic",
+    "TopicSchema",
     "TopicSettings",
     "TopicStats",
     "Trail",
@@ -1227,6 +1229,15 @@ class Schedule(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SchemaVersion(Model):
+    """A version in the list."""
+
+    moments: ClassVar[frozenset[str]] = frozenset({"made_at"})
+    version: int
+    made_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
 class ServiceCounts(Model):
     """The requests of a service, counted."""
 
@@ -1666,6 +1677,18 @@ class Topic(Model):
     created_at: datetime
     last_event_id: str | None
     last_accepted_at: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicSchema(Model):
+    """A version of a topic's schema."""
+
+    moments: ClassVar[frozenset[str]] = frozenset({"made_at"})
+    schema: Mapping[str, Any]
+    topic: str
+    version: int
+    made_at: datetime
+    ignored: Sequence[str]
 
 
 @dataclass(frozen=True, kw_only=True)

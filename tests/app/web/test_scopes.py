@@ -44,6 +44,7 @@ _TABLE = {
         "GET /events", "GET /events/{event_id}", "GET /events/{event_id}/timeline",
         "GET /deliveries", "GET /deliveries/{delivery_id}/attempts",
         "GET /undelivered", "GET /topics", "GET /topics/{topic}/settings", "GET /topics/{topic}/stats",
+        "GET /topics/{topic}/schema", "GET /topics/{topic}/schemas",
         "GET /foreign-topics",
         "GET /hub/pairs", "GET /upstreams",
         "GET /in/{source}",
@@ -99,7 +100,8 @@ _TABLE = {
         "POST /jobs/{job_id}/decline",
     ],
     "admin": [
-        "PUT /topics/{topic}/settings", "PUT /foreign-topics", "PUT /upstreams", "DELETE /upstreams", "POST /keys",
+        "PUT /topics/{topic}/settings", "PUT /topics/{topic}/schema",
+        "PUT /foreign-topics", "PUT /upstreams", "DELETE /upstreams", "POST /keys",
         "PUT /in/{source}", "DELETE /in/{source}",
         "DELETE /keys/{key_id}", "PUT /rabbithub/endpoint/{kind}/{name}", "DELETE /rabbithub/endpoint/{kind}/{name}",
         "DELETE /rabbithub/subscribe/{kind}/{name}", "POST /rabbithub/subscriptions", "PUT /queues/{queue}",

@@ -1063,6 +1063,19 @@ class AsyncSigningKeys(AsyncNoun):
 class Topics(Noun):
     """Topics, their settings and their latest content."""
 
+    def get_schema(
+        self, topic: str | int, /, *, version: int | None = UNSET, timeout_seconds: float | None = None
+    ) -> models.TopicSchema:
+        """Get a topic's schema."""
+        return self._model(
+            "GET",
+            f"/topics/{segment(topic)}/schema",
+            "topics.get_schema",
+            models.TopicSchema,
+            query={"version": version},
+            timeout_seconds=timeout_seconds,
+        )
+
     def get_settings(self, topic: str | int, /, *, timeout_seconds: float | None = None) -> models.TopicSettings:
         """Get a topic's settings."""
         return self._model(
@@ -1100,6 +1113,39 @@ class Topics(Noun):
             "topics.list_foreign",
             models.ForeignTopic,
             query={"limit": limit},
+            timeout_seconds=timeout_seconds,
+        )
+
+    def list_schemas(
+        self, topic: str | int, /, *, limit: int = UNSET, timeout_seconds: float | None = None
+    ) -> Iterator[models.SchemaVersion]:
+        """List the versions of a topic's schema."""
+        return self._pages(
+            "GET",
+            f"/topics/{segment(topic)}/schemas",
+            "topics.list_schemas",
+            models.SchemaVersion,
+            query={"limit": limit},
+            timeout_seconds=timeout_seconds,
+        )
+
+    def put_schema(
+        self,
+        topic: str | int,
+        /,
+        *,
+        schema: Mapping[str, Any],
+        if_match: str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.TopicSchema:
+        """Set a topic's schema."""
+        return self._model(
+            "PUT",
+            f"/topics/{segment(topic)}/schema",
+            "topics.put_schema",
+            models.TopicSchema,
+            headers={"if-match": if_match},
+            members={"schema": schema},
             timeout_seconds=timeout_seconds,
         )
 
@@ -1185,6 +1231,19 @@ class Topics(Noun):
 class AsyncTopics(AsyncNoun):
     """Topics, their settings and their latest content."""
 
+    async def get_schema(
+        self, topic: str | int, /, *, version: int | None = UNSET, timeout_seconds: float | None = None
+    ) -> models.TopicSchema:
+        """Get a topic's schema."""
+        return await self._model(
+            "GET",
+            f"/topics/{segment(topic)}/schema",
+            "topics.get_schema",
+            models.TopicSchema,
+            query={"version": version},
+            timeout_seconds=timeout_seconds,
+        )
+
     async def get_settings(self, topic: str | int, /, *, timeout_seconds: float | None = None) -> models.TopicSettings:
         """Get a topic's settings."""
         return await self._model(
@@ -1222,6 +1281,39 @@ class AsyncTopics(AsyncNoun):
             "topics.list_foreign",
             models.ForeignTopic,
             query={"limit": limit},
+            timeout_seconds=timeout_seconds,
+        )
+
+    def list_schemas(
+        self, topic: str | int, /, *, limit: int = UNSET, timeout_seconds: float | None = None
+    ) -> AsyncIterator[models.SchemaVersion]:
+        """List the versions of a topic's schema."""
+        return self._pages(
+            "GET",
+            f"/topics/{segment(topic)}/schemas",
+            "topics.list_schemas",
+            models.SchemaVersion,
+            query={"limit": limit},
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def put_schema(
+        self,
+        topic: str | int,
+        /,
+        *,
+        schema: Mapping[str, Any],
+        if_match: str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.TopicSchema:
+        """Set a topic's schema."""
+        return await self._model(
+            "PUT",
+            f"/topics/{segment(topic)}/schema",
+            "topics.put_schema",
+            models.TopicSchema,
+            headers={"if-match": if_match},
+            members={"schema": schema},
             timeout_seconds=timeout_seconds,
         )
 

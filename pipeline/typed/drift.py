@@ -1,4 +1,4 @@
-"""Drift: the schema of a topic's JSON by day, and the days on which it changed (PL-11)."""
+"""Drift: the schema of a topic's JSON by day, and the days on which it changed."""
 
 from __future__ import annotations
 
