@@ -1,4 +1,4 @@
-"""Days: tables whose days are replaced as a whole, so that a job for a day may run any number of times (PL-X06)."""
+"""Days: tables whose days are replaced as a whole, so that a job for a day may run any number of times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pipeline.delta.snapshot import Change, DataFile, Snapshot
 from pipeline.lake import Table
 
-__all__ = ["counts_of_days", "put_days", "sources_of_days", "written"]
+__all__ = ["counts_of_days", "put_days", "replacing", "sources_of_days", "written"]
 
 
 def counts_of_days(snapshot: Snapshot) -> dict[date, int]:
@@ -29,15 +29,16 @@ def put_days(table: Table, added: tuple[DataFile, ...], sources: Mapping[date, i
 
     Raises LakeConflict and LakeDamaged.
     """
+    table.amend(lambda basis: replacing(basis, added, sources, job, run))
+
+
+def replacing(basis: Snapshot, added: tuple[DataFile, ...], sources: Mapping[date, int], job: str, run: str) -> Change:
+    """Return the change by which these files replace all files of these days."""
     days = {day.isoformat(): rows for day, rows in sources.items()}
     assert {file.values["dt"] for file in added} <= days.keys(), "files are of the days that are put"
-
-    def change(basis: Snapshot) -> Change:
-        removed = tuple(file.path for file in basis.files if file.values["dt"] in days)
-        state = replace(basis.state, days={**basis.state.days, **days})
-        return Change(job, run, added, removed, state, {"days": days})
-
-    table.amend(change)
+    removed = tuple(file.path for file in basis.files if file.values["dt"] in days)
+    state = replace(basis.state, days={**basis.state.days, **days})
+    return Change(job, run, added, removed, state, {"days": days})
 
 
 def sources_of_days(table: Table) -> dict[date, int]:

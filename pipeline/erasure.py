@@ -8,6 +8,7 @@
     4. vacuum: delete the old files, and those that compaction had replaced
     5. search the table again
     6. search files that do not belong to the table, and remove the records from them
+    7. do 1 and 3 to 6 for each table of typed and of rejected rows, which are made of bronze
 
 Erasure deletes whole rows of bronze. It covers present and replaced files of the table, files in quarantine and files
 of killed batches. Unreadable files of the latter two kinds are deleted, because their records are unknown. The table
@@ -24,6 +25,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from pipeline.delta.reading import FILE
 from pipeline.delta.snapshot import Change, DataFile, Snapshot
 from pipeline.lake import Table
 from pipeline.repair.remnant import Remnant, remnants, remove
@@ -31,6 +33,7 @@ from pipeline.repair.subject import Subject
 from pipeline.rewrite import rewrite
 from pipeline.schema import BRONZE
 from pipeline.storage import LakeStorage, is_uri
+from pipeline.typed.tables import made_tables
 
 __all__ = ["Erased", "Subject", "erase", "erased_table", "find", "find_beside", "ids_of", "noted_ids"]
 
@@ -45,7 +48,8 @@ class Erased:
     ``records`` were deleted from ``files`` files of the table. ``replaced`` counts deleted older versions of files.
     ``remnants`` counts files outside the table that held such records or could not be read. ``remaining`` counts the
     records that the second search found. It is 0 unless another job wrote records meanwhile; a file that cannot be
-    searched because it is being written counts as one record.
+    searched because it is being written counts as one record. ``typed`` counts rows that were deleted from tables of
+    typed and rejected rows; the other counts are of all tables.
     """
 
     records: int
@@ -53,6 +57,14 @@ class Erased:
     replaced: int
     remnants: int
     remaining: int
+    typed: int = 0
+
+    def with_copy(self, copy: Erased) -> Erased:
+        """Return these counts with those of a table that was made of bronze."""
+        return Erased(
+            self.records, self.files + copy.files, self.replaced + copy.replaced, self.remnants + copy.remnants,
+            self.remaining + copy.remaining, self.typed + copy.records,
+        )  # fmt: skip
 
 
 def erased_table(lake: LakeStorage) -> Table:
@@ -62,12 +74,12 @@ def erased_table(lake: LakeStorage) -> Table:
 
 
 def find(spark: SparkSession, table: Table, subject: Subject) -> dict[DataFile, int]:
-    """Return the table's files that hold records of the subject, each with the number of these records."""
+    """Return the files of bronze, or of a table made of it, with records of the subject, and the number of these."""
     files = {file.path: file for file in table.snapshot().files}
     if not files:
         return {}
     rows = table.read_with_files(spark, list(files.values())).where(subject.matches())
-    return {files[row["file"]]: row["count"] for row in rows.groupBy("file").count().collect()}
+    return {files[row[FILE]]: row["count"] for row in rows.groupBy(FILE).count().collect()}
 
 
 def find_beside(lake: LakeStorage, table: Table, subject: Subject) -> list[Remnant]:
@@ -101,26 +113,39 @@ def noted_ids(spark: SparkSession, lake: LakeStorage) -> list[str]:
 def erase(spark: SparkSession, lake: LakeStorage, table: Table, subject: Subject, run: str) -> Erased:
     """Erase the subject's records and search again. Run it again after :class:`LakeConflict`.
 
+    ``table`` is bronze. The tables that are made of it come after it, so that nothing can be made of erased records.
     Raises :class:`LakeConflict` and :class:`LakeDamaged`.
     """
+    erased = _erase(spark, lake, table, subject, run, erased_table(lake))
+    for copy in made_tables(lake):
+        erased = erased.with_copy(_erase(spark, lake, copy, subject, run, None))
+    return erased
+
+
+def _erase(
+    spark: SparkSession, lake: LakeStorage, table: Table, subject: Subject, run: str, notes: Table | None
+) -> Erased:
     found = find(spark, table, subject)
     records = sum(found.values())
     if files := tuple(found):
         rows = table.read_whole(spark, files)
-        _note(erased_table(lake), rows.where(subject.matches()), run)
+        if notes is not None:
+            _note(notes, rows.where(subject.matches()), run)
         rewrite(table, files, rows.where(~subject.matches()), "erase", run, fewer_rows=records)
         table.discard(file for file in files if is_uri(file.path))  # vacuum deletes in the table's folder only
     replaced = table.vacuum(0, unnamed=False)
     remaining = sum(find(spark, table, subject).values())
-    gone = [] if remaining else _erase_beside(spark, lake, table, subject, run)
+    gone = [] if remaining else _erase_beside(spark, lake, table, subject, run, notes)
     remaining += sum(1 if one.found is None else one.found.num_rows for one in find_beside(lake, table, subject))
     return Erased(records, len(files), replaced, len(gone), remaining)
 
 
-def _erase_beside(spark: SparkSession, lake: LakeStorage, table: Table, subject: Subject, run: str) -> list[Remnant]:
+def _erase_beside(
+    spark: SparkSession, lake: LakeStorage, table: Table, subject: Subject, run: str, notes: Table | None
+) -> list[Remnant]:
     """Erase records from files that cannot become part of the table, because another commit has their batch's number.
 
-    An archive that is writing now fails to commit and reads its records again. A compaction fails too, because the
+    A job that is writing now fails to commit and reads its records again. A compaction fails too, because the
     files that it read are no longer in the table. A young file of another tool stays, and counts as remaining.
     """
     found = find_beside(lake, table, subject)
@@ -130,9 +155,9 @@ def _erase_beside(spark: SparkSession, lake: LakeStorage, table: Table, subject:
     unlisted = set(table.unlisted(snapshot))
     pending = {one.path for one in found if one.is_pending(lake, snapshot)}
     gone = [one for one in found if one.is_in_quarantine or one.path in unlisted - pending]
-    if noted := [_numbers(one) for one in gone if one.is_in_quarantine and one.found is not None]:
-        erased = erased_table(lake)
-        _note(erased, spark.createDataFrame(pa.concat_tables(noted), erased.schema), run)
+    known = [_numbers(one) for one in gone if one.is_in_quarantine and one.found is not None] if notes else []
+    if notes is not None and known:
+        _note(notes, spark.createDataFrame(pa.concat_tables(known), notes.schema), run)
     remove(lake, gone, subject)
     return gone
 

@@ -133,7 +133,7 @@ class Table:
         return rows_of(spark, self.schema, self._partitions, self._by_name(files))
 
     def read_with_files(self, spark: SparkSession, files: Sequence[DataFile]) -> DataFrame:
-        """Return the rows of these files, at least one, and the column ``file`` with the path of each row's file."""
+        """Return the rows of these files, at least one, and the column ``FILE`` with the path of each row's file."""
         return named_rows(spark, self.schema, self._partitions, self._by_name(files))
 
     def read_whole(self, spark: SparkSession, files: Sequence[DataFile]) -> DataFrame:

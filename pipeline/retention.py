@@ -1,4 +1,4 @@
-"""Retention: deletes whole days with their files from the lake (PL-09)."""
+"""Retention: deletes whole days with their files from the lake."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipeline.delta.snapshot import Change, DataFile, Snapshot
 from pipeline.lake import Table
 from pipeline.storage import LakeStorage
 
-__all__ = ["expired", "forgotten", "retain"]
+__all__ = ["expired", "first_kept", "forgotten", "retain"]
 
 
 def expired(snapshot: Snapshot, before: date, topic: str | None = None) -> tuple[DataFile, ...]:
@@ -43,5 +43,10 @@ def retain(lake: LakeStorage, table: Table, before: date, run: str, topic: str |
 
 def forgotten(snapshot: Snapshot) -> Callable[[str, datetime], bool]:
     """Return a test for hours of a Kafka topic that retention has deleted; the audit cannot judge them."""
+    return lambda topic, hour: hour.date().isoformat() < first_kept(snapshot, topic)
+
+
+def first_kept(snapshot: Snapshot, topic: str) -> str:
+    """Return the first day of a Kafka topic that retention kept; "" if it has deleted none."""
     kept = snapshot.state.kept
-    return lambda topic, hour: hour.date().isoformat() < max(kept.get("", ""), kept.get(topic, ""))
+    return max(kept.get("", ""), kept.get(topic, ""))

@@ -17,6 +17,8 @@ def rewrite(table: Table, old: Sequence[DataFile], rows: DataFrame, job: str, ru
 
     ``fewer_rows`` is the number of rows removed on purpose.
 
+    In a table of days, a day that loses rows is computed again.
+
     Raises :class:`LakeDamaged` if the number of written rows is wrong. Raises :class:`LakeConflict` if another job has
     rewritten the same files. Both leave the table as it was.
     """
@@ -30,12 +32,13 @@ def rewrite(table: Table, old: Sequence[DataFile], rows: DataFrame, job: str, ru
             f"written, {fewer_rows} should go: the table is unchanged; hookwire pipeline check names a wrong file"
         )
     removed = tuple(file.path for file in old)
+    short = {file.values["dt"] for file in old} if fewer_rows else set()
 
     def change(basis: Snapshot) -> Change:
         if not set(removed) <= {file.path for file in basis.files}:
             authors = table.authors_since(before.version)
             raise LakeConflict(f"the same files were replaced ({authors}): run this command again")
-        return Change(job, run, added, removed)
+        return Change(job, run, added, removed, basis.state.without_days(short))
 
     table.refuse_deleted(added)
     try:

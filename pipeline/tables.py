@@ -9,11 +9,15 @@ from pipeline.metric import metric_table
 from pipeline.repair.damage import quarantined_table
 from pipeline.slo import slo_table
 from pipeline.storage import LakeStorage
+from pipeline.typed.tables import made_tables
 
 __all__ = ["lake_tables"]
 
 
 def lake_tables(lake: LakeStorage) -> tuple[Table, ...]:
-    """Return bronze, the tables of erased and quarantined records, silver and gold. Unused tables are empty."""
+    """Return bronze, the tables of erased and quarantined records, silver and gold. Unused tables are empty.
+
+    The last ones are the typed and rejected rows of each topic and version that lies in the lake. Raises StorageError.
+    """
     aside = erased_table(lake), quarantined_table(lake)
-    return (bronze(lake), *aside, delivery_table(lake), metric_table(lake), slo_table(lake))
+    return (bronze(lake), *aside, delivery_table(lake), metric_table(lake), slo_table(lake), *made_tables(lake))

@@ -15,6 +15,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, TimestampType
 
+from pipeline.delta.reading import FILE
 from pipeline.delta.snapshot import DataFile, Snapshot
 from pipeline.delta.statistics import EARLIEST, LATEST, ValueBounds, wrong_bounds
 from pipeline.lake import Table
@@ -66,8 +67,8 @@ def _real(spark: SparkSession, table: Table, read: Sequence[DataFile]) -> dict[s
         for field in fields
         for word, made in (("min", F.min), ("max", F.max), ("nulls", lambda column: F.count_if(column.isNull())))
     ]
-    rows = table.read_with_files(spark, read).groupBy("file").agg(*columns).collect()
-    return {row["file"]: {field.name: _bounds(row, field) for field in fields} for row in rows}
+    rows = table.read_with_files(spark, read).groupBy(FILE).agg(*columns).collect()
+    return {row[FILE]: {field.name: _bounds(row, field) for field in fields} for row in rows}
 
 
 def _plain(field: StructField) -> Column:

@@ -17,10 +17,15 @@ from pyspark.sql.types import StructType
 from pipeline.delta.snapshot import DataFile
 from pipeline.frame import frame_of
 
-__all__ = ["named_rows", "rows_of"]
+__all__ = ["FILE", "READERS_OWN", "named_rows", "rows_of"]
 
+FILE: Final = "_hookwire_file"
+"""The column with the path of each row's file in its table."""
 _JAVA_KEEPS: Final = "/_-!.~'()*,;:$&+=@"
-_NAME: Final = "_name"
+_NAME: Final = "_hookwire_name"
+_IN_LOG: Final = "_hookwire_name_in_log"
+READERS_OWN: Final = (FILE, _NAME, _IN_LOG, "_metadata")
+"""Columns that reading needs, so that no table may have them."""
 
 
 def rows_of(
@@ -40,9 +45,9 @@ def rows_of(
 def named_rows(
     spark: SparkSession, schema: StructType, partitions: Sequence[str], files: Mapping[str, DataFile]
 ) -> DataFrame:
-    """Return all columns of the files, and the column ``file`` with the path of each row's file in its table."""
+    """Return all columns of the files, and the column ``FILE``."""
     held = _read(spark, schema, partitions, files).withColumn(_NAME, F.col("_metadata.file_path"))
-    columns = ["name", "file", *partitions]
+    columns = [_IN_LOG, FILE, *partitions]
     rows = [
         [name, file.path, *(file.values.get(column) or None for column in partitions)]
         for uri, file in files.items()
@@ -50,10 +55,10 @@ def named_rows(
     ]
     named = frame_of(spark, rows, ", ".join(f"{column} string" for column in columns))
     # A row whose file is not found must never be left out in silence.
-    found = held.join(F.broadcast(named), held[_NAME] == named["name"], "left")
+    found = held.join(F.broadcast(named), held[_NAME] == named[_IN_LOG], "left")
     unknown = F.raise_error(F.concat(F.lit("no file of the log: "), F.col(_NAME))).cast("string")
     typed = {name: F.col(name).cast(schema[name].dataType) for name in partitions}
-    return found.withColumns(typed | {"file": F.coalesce(F.col("file"), unknown)}).drop(_NAME, "name")
+    return found.withColumns(typed | {FILE: F.coalesce(F.col(FILE), unknown)}).drop(_NAME, _IN_LOG)
 
 
 def _read(

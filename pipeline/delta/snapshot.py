@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from operator import attrgetter
@@ -95,6 +95,10 @@ class State:
         offsets = {topic: {int(p): o for p, o in of.items()} for topic, of in stored["offsets"].items()}
         foreign = tuple(ForeignCommit(**commit) for commit in stored.get("foreign", ()))
         return cls(offsets, stored["incarnations"], stored["kept"], stored["days"], foreign)
+
+    def without_days(self, days: Collection[str]) -> State:
+        """Return the state without the source counts of these days, so that they are computed again."""
+        return replace(self, days={day: rows for day, rows in self.days.items() if day not in days})
 
 
 @dataclass(frozen=True, slots=True)

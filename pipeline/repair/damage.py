@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from pyarrow import ArrowException
 
 from pipeline.delta.foreign import ForeignCommit
-from pipeline.delta.snapshot import BATCH, Change, DataFile, Snapshot, State, folder_values
+from pipeline.delta.snapshot import BATCH, Change, DataFile, Snapshot, folder_values
 from pipeline.delta.statistics import hidden_column, other_type, wrong_statistics
 from pipeline.frame import struct_of
 from pipeline.lake import Table
@@ -179,7 +179,9 @@ def put_aside(lake: LakeStorage, table: Table, found: list[Damage], run: str) ->
 
     def change(basis: Snapshot) -> Change | None:
         there = tuple(file.path for file in basis.files if file.path in removed)
-        return Change("check", run, removed=there, state=_without_days(basis, lost), notes=notes) if there else None
+        # A day that lost a file is computed again.
+        state = basis.state.without_days({damage.file.values["dt"] for damage in lost})
+        return Change("check", run, removed=there, state=state, notes=notes) if there else None
 
     table.amend(change)
     return sum(damage.file.rows for damage in lost)
@@ -207,9 +209,3 @@ def _note(quarantined: Table, table: Table, found: list[Damage], run: str) -> No
 def quarantined_table(lake: LakeStorage) -> Table:
     """Return the table of files in quarantine, each with its reason."""
     return Table(lake, "quarantined", struct_of(QUARANTINED), ("dt",))
-
-
-def _without_days(basis: Snapshot, found: list[Damage]) -> State:
-    """Return the state without the source counts of these days, so that a day that lost a file is computed again."""
-    lost = {damage.file.values["dt"] for damage in found}
-    return replace(basis.state, days={day: rows for day, rows in basis.state.days.items() if day not in lost})

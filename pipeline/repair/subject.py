@@ -30,9 +30,9 @@ class Subject:
     subjects: tuple[str, ...] = ()
 
     def matches(self) -> Column:
-        """Return whether a row of bronze belongs to the subject."""
+        """Return whether a row of bronze, or of a table made of it, belongs to the subject."""
         named = [
-            F.coalesce(F.col(name).isin(values), F.lit(False)) for name, values in self._values().items() if values
+            F.coalesce(_column(name).isin(values), F.lit(False)) for name, values in self._values().items() if values
         ]
         is_theirs = reduce(Column.__or__, named, F.lit(False))
         return is_theirs & (F.col("topic") == self.topic) if self.topic is not None else is_theirs
@@ -47,9 +47,14 @@ class Subject:
         return found
 
     def _values(self) -> dict[str, list[bytearray] | list[str]]:
-        """Return the values of each column of ``SUBJECT_COLUMNS``; a key is bytes in the lake."""
+        """Return the values of each column of ``SUBJECT_COLUMNS``; a key is compared as bytes."""
         return {
             "key": [bytearray(key.encode()) for key in self.keys],
             "event_id": [*self.event_ids],
             "ce_subject": [*self.subjects],
         }
+
+
+def _column(name: str) -> Column:
+    """Return a column of ``SUBJECT_COLUMNS``. A key is bytes in bronze and text in other tables."""
+    return F.col("key").cast("binary") if name == "key" else F.col(name)

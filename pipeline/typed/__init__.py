@@ -1,1 +1,11 @@
-"""typed: schemas of JSON in the lake: how they drift by day, and a proposal for a topic's schema in the hub."""
+"""typed: columns made of the JSON of topics.
+
+::
+
+    JSON Schema of a topic --shape--> columns of its tables
+
+    bronze, one day --fit--> typed rows, rejected rows
+
+``drift`` shows how the JSON of the topics changed from day to day; ``proposal`` makes a first schema of it. ``views``
+prints the SQL that names the tables.
+"""

@@ -239,7 +239,7 @@ def test_the_commands_say_what_they_would_do_then_do_it(
 
     assert hookwire("compact", "--dry-run")["files"] == hookwire("compact")["files"] == 2
     assert (hookwire("erase", "--key", "a", "--dry-run")["records"], table.snapshot().rows) == (2, 3)
-    erased = {"records": 2, "files": 1, "replaced": 3, "remnants": 0, "remaining": 0, "confirmed": 0}
+    erased = {"records": 2, "files": 1, "replaced": 3, "remnants": 0, "remaining": 0, "typed": 0, "confirmed": 0}
     assert hookwire("erase", "--key", "a") == erased
     assert [hookwire("retain", "--days", "1", *dry)["records"] for dry in (["--dry-run"], [], [])] == [1, 1, 0]
     assert {run.job for run in runs(lake)} == {"compact", "erase", "retain"}
@@ -348,5 +348,5 @@ def test_files_that_were_replaced_are_deleted_from_every_table_and_days_go_from_
     records = hookwire("retain", "--days", "1", "--table", "metrics")["records"]
     left = {path for table in tables for path in lake.files(f"{table.name}/data")}
     assert (records, left) == (6, {new[0], new[2]})
-    with pytest.raises(CommandFailed, match="--topic is for bronze"):
+    with pytest.raises(CommandFailed, match="--topic is for bronze and typed"):
         hookwire("retain", "--days", "1", "--table", "slo", "--topic", "orders")

@@ -97,14 +97,18 @@ def test_the_pages_are_followed_from_the_archive_to_the_erasure(
             await close_the_hour(settings)
             printed.append(await asyncio.to_thread(followed, "lake-insight.md"))
             async with running_hub(folder, settings):
-                printed += [await asyncio.to_thread(followed, page) for page in ("lake-backfill.md", "lake-replay.md")]
+                printed += [
+                    await asyncio.to_thread(followed, page)
+                    for page in ("lake-backfill.md", "lake-replay.md", "lake-typed.md")
+                ]
         return [*printed, await asyncio.to_thread(followed, "lake-upkeep.md")]
 
-    archived, _, backfilled, replayed, kept = asyncio.run(walked())
+    archived, _, backfilled, replayed, typed, kept = asyncio.run(walked())
     assert "the receiver got exactly the range" in backfilled, backfilled
     report = (folder / "report.html").read_text()
     assert ("2 records in 1 batch" in archived, "<svg" in report, ": 1 published" in replayed) == (True, True, True)
-    assert "1 record erased from 1 file" in kept, kept
+    assert "2 rows; 0 were rejected" in typed, typed
+    assert "1 record and 1 typed row erased from 2 files" in kept, kept
 
 
 def test_each_page_of_the_lake_has_blocks_that_run() -> None:
@@ -112,7 +116,7 @@ def test_each_page_of_the_lake_has_blocks_that_run() -> None:
     counts = {page: len(blocks(page, "sh lake") + blocks(page, "sh s3")) for page in LAKE_PAGES}
     assert counts == {
         "lake-backfill.md": 1, "lake-insight.md": 2, "lake-kubernetes.md": 0, "lake-replay.md": 2,
-        "lake-s3.md": 1, "lake-upkeep.md": 2, "lake-yarn.md": 0, "pipeline.md": 1,
+        "lake-s3.md": 1, "lake-typed.md": 1, "lake-upkeep.md": 2, "lake-yarn.md": 0, "pipeline.md": 1,
     }  # fmt: skip
 
 

@@ -62,6 +62,7 @@ BLOCKING_SLEEPERS = {
 
 SQL_FOR_PEOPLE = {
     "app/checks/database.py": "a finding names the statement with which the operator cures it",
+    "pipeline/typed/views.py": "a command prints it for the engine of whoever asks the lake",
     "sdk/src/hookwire/outbox.py": "one call of the published function, in each driver's way of writing a parameter",
     "sdk/src/hookwire/jobs/messages/message_queue.py": "calls of the published functions, as in outbox.py",
     "sdk/src/hookwire/jobs/job.py": "a call of the published function, as in outbox.py",

@@ -46,8 +46,8 @@ def check(
     Exit code 1: there are findings. With --quarantine, files whose records cannot be read are moved to quarantine/ of
     the lake, and the table's log names the reason. A file whose records can be read always stays. For bronze, the audit
     then names the lost events, and `hookwire pipeline replay --lost` publishes them again. For other tables, run
-    `hookwire pipeline deliveries`, `metrics` or `slo`: they compute the days again, deliveries only while the database
-    still has the attempts.
+    `hookwire pipeline deliveries`, `metrics`, `slo` or `typed`: they compute the days again, deliveries only while the
+    database still has the attempts.
 
     Examples:
 
@@ -144,7 +144,8 @@ def accept_commit(
 
     settings = settings_from(config)
     storage = lake_of(lake, settings)
-    named = _named(storage, table)
+    with told_failures():
+        named = _named(storage, table)
     inputs = {"table": table, "commit": number}
     with told_failures(), marked(settings, storage, [named]), recorded_run(storage, "accept-commit", inputs) as run:
         if not accept(named, number, run.id):
@@ -242,8 +243,8 @@ def convert(lake: Lake = None, dry_run: DryRun = False, as_json: Json = False, c
 
     settings = settings_from(config)
     storage = lake_of(lake, settings)
-    tables = lake_tables(storage)
     with told_failures():
+        tables = lake_tables(storage)
         if dry_run:
             found = [old_log(storage, table) for table in tables]
         else:

@@ -13,6 +13,7 @@ from app.cli.pipeline.insight import anomaly, deadletter, schema, usage
 from app.cli.pipeline.replay import replay
 from app.cli.pipeline.report import report
 from app.cli.pipeline.service import deliveries, metrics, slo
+from app.cli.pipeline.typed import typed, views
 from app.cli.pipeline.upkeep import compact, retain
 
 __all__ = ["pipeline"]
@@ -23,6 +24,6 @@ pipeline = typer.Typer(
 )
 for verb in (
     archive, runs, doctor, audit, replay, backfill, report, deliveries, metrics, slo, usage, anomaly, schema,
-    deadletter, compact, check, accept_commit, accept_log, accept_seals, forget, convert, retain, erase,
+    typed, views, deadletter, compact, check, accept_commit, accept_log, accept_seals, forget, convert, retain, erase,
 ):  # fmt: skip
     pipeline.command()(verb)

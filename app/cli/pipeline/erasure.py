@@ -43,7 +43,8 @@ def erase(
     """Erase one subject's records from the lake, and search the lake again as a proof.
 
     The subject is named by ordering keys, by ids of events and by CloudEvents subjects; a record needs one of them.
-    This includes quarantine/ and files of killed batches; unreadable files of these two kinds are deleted.
+    This includes the typed and rejected rows that were made of them, quarantine/ and files of killed batches.
+    Unreadable files of the latter two kinds are deleted.
 
     Numbers, topics and hours of the erased events stay, so that the audit does not report them as lost. The database
     notes their ids first: the audit names an erasure that it does not know of. Kafka and the events in the hub are not
@@ -93,19 +94,27 @@ def _keys(given: list[str] | None, file: Path | None) -> list[str]:
 def _plan(spark: Any, storage: LakeStorage, subject: Subject, as_json: bool) -> None:
     from pipeline.erasure import find, find_beside
     from pipeline.lake import bronze
+    from pipeline.typed.tables import made_tables
 
-    table = bronze(storage)
-    found, beside = find(spark, table, subject), find_beside(storage, table, subject)
-    records, unreadable = sum(found.values()), sum(one.found is None for one in beside)
+    tables = [bronze(storage), *made_tables(storage)]
+    found = [find(spark, table, subject) for table in tables]
+    beside = [one for table in tables for one in find_beside(storage, table, subject)]
+    records, *typed = (sum(each.values()) for each in found)
+    files, unreadable = sum(map(len, found)), sum(one.found is None for one in beside)
     done = {
-        "records": records, "files": len(found), "remnants": len(beside), "unreadable": unreadable,
-        "remaining": records, "confirmed": 0,
+        "records": records, "files": files, "remnants": len(beside), "unreadable": unreadable,
+        "remaining": records + sum(typed), "typed": sum(typed), "confirmed": 0,
     }  # fmt: skip
     words = (
-        f"{counted(records, 'record')} in {counted(len(found), 'file')} would be erased, and those in "
+        f"{_rows(records, sum(typed))} in {counted(files, 'file')} would be erased, and those in "
         f"{counted(len(beside), 'file')} beside the table, {unreadable} of which cannot be read and would be deleted"
     )
     print_result(done, words, as_json=as_json)
+
+
+def _rows(records: int, typed: int) -> str:
+    words = counted(records, "record")
+    return f"{words} and {counted(typed, 'typed row')}" if typed else words
 
 
 async def _erase(spark: Any, storage: LakeStorage, subject: Subject, settings: Settings, as_json: bool) -> int:
@@ -127,7 +136,7 @@ async def _erase(spark: Any, storage: LakeStorage, subject: Subject, settings: S
         noted.counts = done = {name: getattr(erased, name) for name in erased.__slots__}
     done |= {"confirmed": confirmed}
     words = (
-        f"{counted(erased.records, 'record')} erased from {counted(erased.files, 'file')}, "
+        f"{_rows(erased.records, erased.typed)} erased from {counted(erased.files, 'file')}, "
         f"{counted(erased.replaced, 'older file')} deleted, "
         f"{erased.remnants} beside the table cleared; the database confirms {counted(confirmed, 'event')}"
     )

@@ -17,13 +17,17 @@ from runtime.counted import counted, were
 if TYPE_CHECKING:
     from app.settings.settings import Settings
     from pipeline.compaction import Folder
+    from pipeline.lake import Table
     from pipeline.storage import LakeStorage
 
 __all__ = ["compact", "retain"]
 
 TableName = Annotated[
-    Literal["bronze", "deliveries", "metrics", "slo", "quarantined"],
-    typer.Option("--table", help="Archived events, attempts, metrics, service levels, notes of quarantine."),
+    Literal["bronze", "deliveries", "metrics", "slo", "quarantined", "typed"],
+    typer.Option(
+        "--table",
+        help="Archived events, attempts, metrics, service levels, notes of quarantine, typed and rejected rows.",
+    ),
 ]
 FileSize = Annotated[int, typer.Option("--file-mb", min=1, max=4096, help="The approximate size of new files.")]
 Days = Annotated[
@@ -32,6 +36,7 @@ Days = Annotated[
 Confirm = Annotated[
     bool, typer.Option("--confirm", help="Confirm in the database what the lake notes as deleted; delete nothing.")
 ]
+_FOLDERS_OF_TYPED = ("typed", "rejected")
 _MEBIBYTE = 1024 * 1024
 _REPLACED_KEPT_HOURS = 24
 
@@ -65,7 +70,9 @@ def compact(
     done = {"folders": len(folders), "files": files, "rows": rows, "fewer_files": 0, "renamed_files": 0,
             "deleted_files": 0}  # fmt: skip
     if not dry_run:
-        tables, inputs = lake_tables(storage), {"file_mb": file_mb}
+        inputs = {"file_mb": file_mb}
+        with told_failures():
+            tables = lake_tables(storage)
         with told_failures(), marked(settings, storage, tables), recorded_run(storage, "compact", inputs) as run:
             run.counts = done
             if folders:
@@ -90,7 +97,7 @@ def retain(
     days: Days = None, lake: Lake = None, topic: Topic = None, table: TableName = "bronze", dry_run: DryRun = False,
     confirm: Confirm = False, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
-    """Delete whole days of one table with their files: of the archived events, or of the table that --table names.
+    """Delete whole days with their files: of the archived events, or of what --table names.
 
     The database notes first which archived days are deleted. The audit leaves these days out and prints them; it names
     deleted days that the database does not know of. Without a database, confirm them later by --confirm.
@@ -103,39 +110,48 @@ def retain(
 
       hookwire pipeline retain --days 90 --table deliveries
 
+      hookwire pipeline retain --days 400 --table typed --topic orders
+
       hookwire pipeline retain --confirm
     """
     from pipeline.retention import expired, retain
     from pipeline.runs import recorded_run
-    from pipeline.tables import lake_tables
 
-    if topic is not None and table != "bronze":
-        raise CommandFailed(f"--topic is for bronze: {table} has no folders by topic", 2)
+    if topic is not None and table not in ("bronze", "typed"):
+        raise CommandFailed(f"--topic is for bronze and typed: {table} has no folders by topic", 2)
     if confirm == (days is not None):
         raise CommandFailed("give --days, or --confirm, which confirms what the lake notes", 2)
     settings = settings_from(config)
     storage = lake_of(lake, settings)
-    named = next(each for each in lake_tables(storage) if each.name == table)
     if days is None:
         with told_failures():
             _confirm(settings, storage, as_json)
         return
     before = (datetime.now(UTC) - timedelta(days=days)).date()
     with told_failures():
-        gone = expired(named.snapshot(), before, topic)
+        named = _named(storage, table)
+        gone = [file for each in named for file in expired(each.snapshot(), before, topic)]
     if not dry_run:
         inputs = {"before": before.isoformat(), "topic": topic, "table": table}
-        with told_failures(), marked(settings, storage, [named]), recorded_run(storage, "retain", inputs) as run:
+        with told_failures(), marked(settings, storage, named), recorded_run(storage, "retain", inputs) as run:
             # The database first: after a kill in between, a repeat finds the same files.
             if gone and table == "bronze":
                 note_bounds(settings, storage, {topic or "": before.isoformat()})
-            gone = retain(storage, named, before, run.id, topic)
+            gone = [file for each in named for file in retain(storage, each, before, run.id, topic)]
             run.counts = {"files": len(gone)}
     records = sum(file.rows for file in gone)
     done = {"before": before.isoformat(), "files": len(gone), "records": records}
     verb = "would be" if dry_run else were(records)
     words = f"{counted(records, 'record')} of before {before} {verb} dropped, in {counted(len(gone), 'file')}"
     print_result(done, words, as_json=as_json)
+
+
+def _named(storage: LakeStorage, table: str) -> list[Table]:
+    """Return the table of that name; for ``typed`` those of typed and rejected rows of all topics and versions."""
+    from pipeline.tables import lake_tables
+
+    folders = _FOLDERS_OF_TYPED if table == "typed" else (table,)
+    return [each for each in lake_tables(storage) if each.name.partition("/")[0] in folders]
 
 
 def _confirm(settings: Settings, storage: LakeStorage, as_json: bool) -> None:
