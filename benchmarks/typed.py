@@ -16,6 +16,7 @@ import statistics
 import tempfile
 from collections.abc import Callable
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -97,7 +98,7 @@ def run(spark: SparkSession, lake: LakeStorage, folder: Path, events: int, round
     figures: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, dataset in contenders.items():
-            figures[name].append(seconds(lambda dataset=dataset: asked(dataset)))
+            figures[name].append(seconds(partial(asked, dataset)))
     base = statistics.median(figures["plain Parquet"])
     print(f"{events:,} events of {len(days)} days computed in {computing:.1f} s, {events / computing:,.0f}/s")
     for name, times in figures.items():

@@ -6,15 +6,16 @@ import json
 from datetime import datetime
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.dependency import In
 from app.web.api.route.audited import audited
-from app.web.api.route.context import Context, In
+from app.web.api.route.context import Context
 from app.web.api.route.paging import Paged
 from app.web.api.route.precondition import IfMatch, etag, version_meant
-from app.web.api.route.refusals import refusals
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.refusals import BODY, refusals
+from app.web.api.route.strict_route import strict_router
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -23,9 +24,7 @@ from event.topic_schema import TopicSchemaError, ignored_keywords
 
 __all__ = ["router"]
 
-router = APIRouter(
-    prefix="/topics", tags=["topics"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
-)
+router = strict_router("/topics", "topics")
 _VERSION_MAX: Final = 2**31 - 1
 _SCHEMA_EXAMPLE: Final[dict[str, Any]] = {
     "type": "object",
@@ -126,11 +125,8 @@ async def list_schemas(topic: str, context: In, paging: Paged) -> SchemaVersionP
 @router.put(
     "/{topic}/schema",
     summary="Set a topic's schema",
-    responses=refusals(
-        "invalid-topic", "unknown-topic", "invalid-schema", "malformed-json", "invalid-parameter", "missing-parameter",
-        "unsupported-media-type", "body-too-large", "precondition-failed",
-    ),
-)  # fmt: skip
+    responses=refusals(*BODY, "invalid-topic", "unknown-topic", "invalid-schema", "precondition-failed"),
+)
 @needs("admin", reach="topic")
 async def put_schema(
     request: Request, topic: str, body: TopicSchema, response: Response, context: In, if_match: IfMatch = None
