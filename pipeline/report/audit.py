@@ -8,7 +8,7 @@ from typing import Final
 
 from pipeline.audit.inquiry import OTHER_KEY
 from pipeline.report.figures import SHOWN_MAX, Figures, Row
-from pipeline.report.markup import first, moment, nothing, table
+from pipeline.report.markup import counted, first, moment, nothing, table
 
 __all__ = ["audit_content", "audit_tile", "left_out"]
 
@@ -33,9 +33,10 @@ def audit_content(figures: Figures) -> str:
     if (audit := figures.audit) is None:
         return nothing(_last(figures.last_audit))
     words = (
-        f"{audit['records']:,} records in {audit['cells']:,} cells from {_hours(audit)}, {audit['unequal']:,} cells "
-        f"unequal; {audit['remembered']:,} records of days that were proved before; {audit['found']:,} findings. The "
-        f"audit ended at {moment(audit['ended_at'])} UTC with exit code {audit['exit_code']}"
+        f"{counted(audit['records'], 'record')} in {counted(audit['cells'], 'cell')} from {_hours(audit)}, "
+        f"{counted(audit['unequal'], 'cell')} unequal; {counted(audit['remembered'], 'record')} of days that were "
+        f"proved before; {counted(audit['found'], 'finding')}. The audit ended at {moment(audit['ended_at'])} UTC with "
+        f"exit code {audit['exit_code']}"
     )
     found, more = first(audit["findings"], SHOWN_MAX)
     rows = [(one["fault"], _place(figures, one), one["hour"], one["count"], _events(one)) for one in found]
@@ -81,8 +82,8 @@ def _left_out(audit: Row) -> Iterator[str]:
     for days in audit["deleted"]:
         topic = days["topic"] or "all topics"
         yield (
-            f"{topic}: {days['events']:,} events in {days['cells']:,} cells of days before {days['before']}, which "
-            f"retention deleted ({days['verdict']})"
+            f"{topic}: {counted(days['events'], 'event')} in {counted(days['cells'], 'cell')} of days before "
+            f"{days['before']}, which retention deleted ({days['verdict']})"
         )
 
 
@@ -96,7 +97,7 @@ def _last(last: Row | None) -> str:
         return f"not run: {how}"
     said = []
     if (ended_at := last["ended_at"]) is not None:
-        counts = f"{last['findings']:,} findings, {last['not_compared']:,} not compared"
+        counts = f"{counted(last['findings'], 'finding')}, {last['not_compared']:,} not compared"
         said.append(f"the last audit ended at {moment(ended_at)} UTC: exit {last['exit_code']}, {counts}")
     if (failed_at := last["failed_at"]) is not None:
         said.append(f"an audit failed at {moment(failed_at)} UTC: {last['failure']}")

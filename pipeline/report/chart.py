@@ -129,7 +129,7 @@ def _drawn(
     grid = "".join(
         f'<line class="grid" x1="0" x2="{_WIDTH}" y1="{y}" y2="{y}"/>' for y in (_y(t, ticks) for t in ticks)
     )
-    up = "".join(f'<span style="bottom:{100 - _y(t, ticks)}%">{escape(words(t))}</span>' for t in ticks)
+    up = "".join(f'<span style="bottom:{100 - _y(t, ticks)}%">{escape(_short(t, words))}</span>' for t in ticks)
     along = "".join(
         f'<span{" class=more" if n % 2 else ""} style="left:{place}%">{text}</span>'
         for n, (place, text) in enumerate(axis.labels())
@@ -142,6 +142,11 @@ def _drawn(
         f'preserveAspectRatio="none" aria-label="{escape(title)}">{grid}{"".join(shapes)}</svg></div>'
         f'<div class="along">{along}</div><figcaption>{legend}</figcaption></figure>'
     )
+
+
+def _short(tick: float, words: Callable[[float], str]) -> str:
+    """Return the words of a tick; millions of things are shortened, because the place beside a chart is narrow."""
+    return f"{number(tick / 1e6)} M" if words is number and tick >= 1e6 else words(tick)
 
 
 def _class(colour: int) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from pipeline.report.markup import counted
+
 __all__ = ["SHOWN_MAX", "Endpoint", "Figures", "Job", "LakeAnswers", "Row", "burn", "summary"]
 
 SHOWN_MAX: Final = 200
@@ -87,7 +89,7 @@ class Figures:
         """Return the records of the largest Kafka topics by the beginning of the hour or day, and of all others."""
         found: dict[str, dict[datetime, int]] = {}
         for row in self.answers["volume"]:
-            name = row["topic"] or f"{row['others']:,} other{'s' * (row['others'] != 1)}"
+            name = row["topic"] or counted(row["others"], "other")
             found.setdefault(name, {})[row["at"]] = row["records"]
         return found
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from html import escape
 from typing import Final, TypeVar
 
 from pipeline.report.chart import number
 
-__all__ = ["Html", "duration", "first", "moment", "nothing", "table"]
+__all__ = ["Html", "counted", "duration", "first", "moment", "nothing", "table"]
 
 T = TypeVar("T")
 
@@ -48,6 +48,15 @@ def first(rows: Sequence[T], most: int) -> tuple[Sequence[T], str]:
     return rows[:most], nothing(f"only the first {most} are shown") if len(rows) > most else ""
 
 
+def counted(number: int, noun: str) -> str:
+    """Write a number of things.
+
+    >>> counted(1, "cell"), counted(1024, "cell")
+    ('1 cell', '1,024 cells')
+    """
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def moment(at: datetime) -> str:
     """Write a time to the minute."""
     return f"{at:%Y-%m-%d %H:%M}"
@@ -69,7 +78,8 @@ def duration(seconds: float) -> str:
 def _cell(value: object) -> str:
     if isinstance(value, Html):
         return value
-    return escape(_words(value))
+    words = escape(_words(value))
+    return f"<time>{words}</time>" if isinstance(value, date) else words
 
 
 def _words(value: object) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 from pipeline.report.audit import audit_content, audit_tile, left_out
 from pipeline.report.chart import Axis, bars, lines
 from pipeline.report.figures import SHOWN_MAX, Figures, Row, burn
-from pipeline.report.markup import Html, duration, first, moment, nothing, table
+from pipeline.report.markup import Html, counted, duration, first, moment, nothing, table
 from pipeline.report.queries import QUERIES
 
 __all__ = ["page"]
@@ -135,7 +135,7 @@ def _ages(figures: Figures) -> str:
         return nothing("nothing was archived")
     left = figures.uncopied
     copied = nothing(
-        f"{left:,} attempt{'s' * (left != 1)} of these days {'is' if left == 1 else 'are'} not in the lake yet, and "
+        f"{counted(left, 'attempt')} of these days {'is' if left == 1 else 'are'} not in the lake yet, and "
         "not on this page: hookwire pipeline deliveries copies them"
     )
     return table(("What", "When (UTC)", "#Age", "State"), rows) + (copied if left else "")
@@ -206,7 +206,7 @@ def _latency(figures: Figures) -> str:
     days = [(_endpoint(figures, row["subscription"]), row["day"], *_latency_cells(row)) for row in daily]
     by_day = table(("Endpoint", "Day", *_LATENCY_HEADS), days)
     rest = found[0]["endpoints"] - len(found)
-    others = nothing(f"{rest:,} faster endpoint{'s' * (rest != 1)} {'is' if rest == 1 else 'are'} not shown")
+    others = nothing(f"{counted(rest, 'faster endpoint')} {'is' if rest == 1 else 'are'} not shown")
     others = others if rest else ""
     if len({row["day"] for row in daily}) == 1:
         return by_day + others

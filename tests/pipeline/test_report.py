@@ -77,9 +77,8 @@ def figures(rows: Mapping[str, Any] | None = None, grain: str = "hour", **change
 def cells(html: str, heading: str) -> list[str]:
     """The words of the cells below a heading."""
     section = html.partition(f"<h2>{heading}</h2>")[2].partition("</section>")[0].partition("<details")[0]
-    return [
-        re.sub("<small>", " | ", each).replace("</small>", "") for each in re.findall(r"<td[^>]*>(.*?)</td>", section)
-    ]
+    found = re.findall(r"<td[^>]*>(.*?)</td>", section)
+    return [re.sub("</small>|</?time>", "", each.replace("<small>", " | ")) for each in found]
 
 
 def test_the_page_shows_each_part_and_fetches_nothing() -> None:
@@ -300,6 +299,11 @@ def test_a_line_ends_where_hours_have_no_value() -> None:
 def test_an_axis_of_times_has_round_times(seconds: float, shown: list[str]) -> None:
     drawn = lines("", Axis.of(HOURS, timedelta(hours=1)), {"p50": [(HOURS[0], seconds)]}, duration)
     assert re.findall(r'%">([^<]+)<', drawn.partition('class="along"')[0]) == shown
+
+
+def test_millions_are_short_beside_a_chart() -> None:
+    drawn = bars("", Axis.of(HOURS, timedelta(hours=1)), {"orders": [(HOURS[0], 3_000_000)]})
+    assert re.findall(r'%">([^<]+)<', drawn.partition('class="along"')[0]) == ["0", "1 M", "2 M", "3 M"]
 
 
 @pytest.mark.parametrize("highest", [0, 1, 3, 7, 100, 1001, 0.0042])
