@@ -10,6 +10,7 @@ readers of an older version, until vacuum deletes them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
 from itertools import accumulate
@@ -88,7 +89,8 @@ class Upkeep:
     """What the archive does behind a round: it merges small files that have become many, and shortens the log.
 
     Records in Kafka do not wait for it, so a failure does not end the archive. The next attempt is some rounds later,
-    because a file that cannot be read is still there in the next round.
+    because a file that cannot be read is still there in the next round. A checkpoint names all files, and no commit
+    needs it. So a thread writes it beside the next batches.
     """
 
     def __init__(self, session: Callable[[], SparkSession], table: Table, run: str) -> None:
@@ -96,19 +98,41 @@ class Upkeep:
         self._table = table
         self._run = run
         self._rest = 0
+        self._checkpoint: Future[bool] | None = None
 
     def done(self, today: date) -> str | None:
-        """Do it, unless an attempt failed a few rounds ago. Return in a sentence why it failed, or None.
+        """Do it, unless an attempt failed a few rounds ago. Return in a sentence why an attempt failed, or None.
 
         Files of days before ``today`` are left to compaction.
         """
         if self._rest:
             self._rest -= 1
             return None
+        return self._tried(lambda: self._round(today))
+
+    def ended(self) -> str | None:
+        """Wait for a checkpoint that is being written. Return in a sentence why it failed, or None."""
+        return self._tried(self._written)
+
+    def _round(self, today: date) -> None:
+        if self._checkpoint is not None and self._checkpoint.done():
+            self._written()
+        if files := scattered(self._table.refreshed(), today):
+            merge(self._session(), self._table, files, self._run)
+        if self._checkpoint is None and self._table.needs_checkpoint():
+            beside = ThreadPoolExecutor(1, "checkpoint")
+            self._checkpoint = beside.submit(self._table.checkpoint)
+            beside.shutdown(wait=False)  # the thread ends with its work
+
+    def _written(self) -> None:
+        """Wait for the checkpoint, and raise what it raised."""
+        begun, self._checkpoint = self._checkpoint, None
+        if begun is not None:
+            begun.result()
+
+    def _tried(self, step: Callable[[], object]) -> str | None:
         try:
-            if files := scattered(self._table.refreshed(), today):
-                merge(self._session(), self._table, files, self._run)
-            self._table.write_checkpoint()
+            step()
         except (PySparkException, Py4JJavaError) as error:
             failure = sentence(error)
         except (LakeConflict, LakeDamaged, StorageError) as error:

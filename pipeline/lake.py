@@ -217,14 +217,16 @@ class Table:
         self._head.forget()
         return self.snapshot()
 
-    def write_checkpoint(self) -> bool:
-        """Write a checkpoint, if this object has committed and one is due; return whether one was written."""
+    def needs_checkpoint(self) -> bool:
+        """Return whether this object has committed, and a checkpoint is due."""
         with self._damage_named():
-            is_due = self._head.needs_checkpoint(int(_CONFIGURATION["delta.checkpointInterval"]))
-        return is_due and self.checkpoint()
+            return self._head.needs_checkpoint(int(_CONFIGURATION["delta.checkpointInterval"]))
 
     def checkpoint(self) -> bool:
-        """Write a checkpoint, and delete commits before it whose time is over; return whether there is a table."""
+        """Write a checkpoint, and delete commits before it whose time is over; return whether there is a table.
+
+        Another thread may commit meanwhile: the checkpoint is that of the version at which it began.
+        """
         opened = self.opened()
         if opened is not None:
             with self._damage_named():

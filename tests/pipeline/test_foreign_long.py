@@ -105,6 +105,29 @@ def test_other_tools_work_before_during_and_after_each_job(
     assert (kept, drivers.ask("run"), seen(lake, drivers)) == (6, 1, [11])
 
 
+def test_a_checkpoint_that_is_written_beside_a_commit_is_read_by_all(
+    kafka: KafkaServer, topic: str, lake: LakeStorage, drivers: Archiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GP-11: the archive goes on while a thread writes the checkpoint of an earlier version."""
+    make(kafka, topic)
+    write(kafka, topic, [ours(n) for n in range(1, 4)])
+    drivers.ask("run")
+    whole, made = DeltaTable.create_checkpoint, []
+
+    def beside(table: DeltaTable) -> None:
+        write(kafka, topic, [ours(n) for n in range(4, 7)])
+        drivers.ask("run")
+        whole(table)
+        made.append(table.version())
+
+    monkeypatch.setattr(DeltaTable, "create_checkpoint", beside)
+    bronze(lake).checkpoint()
+    assert (made, f"bronze/_delta_log/{1:020d}.checkpoint.parquet" in lake.files("bronze/_delta_log")) == ([1], True)
+    assert (seen(lake, drivers), judged(lake)) == ([*range(1, 7)], ([], []))
+    write(kafka, topic, [ours(7)])
+    assert (drivers.ask("run"), seen(lake, drivers)) == (1, [*range(1, 8)])
+
+
 def test_a_deletion_vector_of_delta_spark_is_refused_by_its_name(
     kafka: KafkaServer, topic: str, lake: LakeStorage, drivers: Archiver
 ) -> None:

@@ -58,6 +58,11 @@ def committed(table: Table, count: int) -> Snapshot:
     return snapshot
 
 
+def shortened(table: Table) -> bool:
+    """Write a checkpoint, if one is due; return whether it was."""
+    return table.needs_checkpoint() and table.checkpoint()
+
+
 def by_path(snapshot: Snapshot) -> tuple[int, list[DataFile], State]:
     return snapshot.version, sorted(snapshot.files, key=lambda each: each.path), snapshot.state
 
@@ -129,7 +134,7 @@ def test_a_commit_of_another_tool_neither_disturbs_nor_hides_ours(table: Table, 
 def test_a_long_log_is_read_from_its_checkpoint(table: Table, log: Path) -> None:
     """FP-10: what lies before a checkpoint is history."""
     last = committed(table, 103)
-    table.write_checkpoint()
+    shortened(table)
     for number in range(90):
         (log / f"{number:020d}.json").unlink()
     assert (by_path(table.snapshot()), len(last.files)) == (by_path(last), 103)
@@ -279,7 +284,7 @@ def test_a_note_on_the_checkpoint_that_nobody_can_read_ends_no_archive(table: Ta
     """It was a traceback, and whoever may write into the lake can write it."""
     basis = committed(table, 2)
     (log / "_last_checkpoint").write_bytes(text.encode(errors="surrogateescape"))
-    assert (table.refreshed(), table.write_checkpoint()) == (basis, False)
+    assert (table.refreshed(), shortened(table)) == (basis, False)
 
 
 def test_without_hard_links_deltalake_makes_the_commit(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,7 +353,7 @@ def test_a_checkpoint_is_on_the_disk_before_old_commits_are_deleted(
         sync(path)
 
     monkeypatch.setattr(LakeStorage, "_sync", staticmethod(synced))
-    assert table.write_checkpoint()
+    assert shortened(table)
     names = f"{1:020d}.checkpoint.parquet", "_last_checkpoint", "_delta_log"
     assert set(names) <= set(order[: order.index("cleaned")])
 
@@ -370,13 +375,13 @@ def test_a_log_gets_its_checkpoint_without_deltalakes_commits(
     seen = []
     for number in range(2, 8):
         snapshot = table.commit(snapshot, Change("archive", "run", (file(number),)))
-        table.write_checkpoint()
+        shortened(table)
         seen.append(sorted(int(each.name[:20]) for each in log.glob("*.checkpoint.parquet")))
         if number == 6:
             monkeypatch.setattr(head, "_FILES_PER_COMMIT", 1)
     for number in range(8, 12):
         snapshot = table.commit(snapshot, Change("archive", "run", (file(number),)))
-        table.write_checkpoint()
+        shortened(table)
     assert seen == [[], [3], [3], [3], [3, 6], [3, 6]]
     assert len(list(log.glob("*.checkpoint.parquet"))) == 2, "11 files are named after 11 commits"
 
@@ -429,11 +434,11 @@ def test_a_clock_that_jumped_ahead_costs_no_commit_that_is_needed(
     """By that clock all commits are older than 90 days, and the next checkpoint deletes them."""
     monkeypatch.setitem(lake._CONFIGURATION, "delta.checkpointInterval", "3")
     committed(table, 3)
-    table.write_checkpoint()
+    shortened(table)
     for entry in log.iterdir():
         os.utime(entry, (0, 0))
     last = committed(table, 3)
-    table.write_checkpoint()
+    shortened(table)
     assert not (log / f"{1:020d}.json").exists()
     assert (len(last.files), by_path(table.snapshot()), next(table.history())["number"]) == (6, by_path(last), 6)
 

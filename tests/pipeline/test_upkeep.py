@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 from pathlib import Path
+from threading import Event
 from typing import Any, cast
 
 import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
 
-from pipeline import compaction
+from pipeline import compaction, lake
 from pipeline.compaction import Upkeep, scattered
 from pipeline.delta.snapshot import Change, DataFile, Snapshot
 from pipeline.lake import LakeConflict, Table, bronze
 from pipeline.storage import LakeStorage
 
 DAY = date(2026, 1, 15)
+HELD_SECONDS = 60
 NO_SPARK = cast(SparkSession, None)
 
 
@@ -57,3 +61,50 @@ def test_a_merge_that_failed_is_not_tried_again_at_once(tmp_path: Path, monkeypa
     said = [upkeep.done(DAY) for _ in range(122)]
     assert [number for number, text in enumerate(said) if text is not None] == [0, 61]
     assert (tried, said[61]) == ([60, 60], "bronze of run")
+
+
+def test_batches_do_not_wait_for_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GP-11: one of 100,000 files took seven seconds, and the next batch waited for it."""
+    begun, may_end = Event(), Event()
+    write = DeltaTable.create_checkpoint
+
+    def held(table: DeltaTable) -> None:
+        begun.set()
+        assert may_end.wait(HELD_SECONDS), "the round waits for the checkpoint"
+        write(table)
+
+    monkeypatch.setattr(DeltaTable, "create_checkpoint", held)
+    table, named = bronze(LakeStorage(str(tmp_path))), files(6, "a")
+    upkeep, said = Upkeep(lambda: NO_SPARK, table, "run"), []
+    snapshot = table.commit(Snapshot(), Change("archive", "run", (named[0],)))
+    monkeypatch.setitem(lake._CONFIGURATION, "delta.checkpointInterval", "2")
+    for file in named[1:]:
+        snapshot = table.commit(snapshot, Change("archive", "run", (file,)))
+        said.append(upkeep.done(DAY))
+        assert begun.wait(HELD_SECONDS)
+    log = tmp_path / "bronze" / "_delta_log"
+    before = [*log.glob("*.checkpoint.parquet")]
+    may_end.set()
+    said.append(upkeep.ended())
+    assert (before, said, [*log.glob("*.checkpoint.parquet")]) == (
+        [],
+        [None] * 6,
+        [log / f"{2:020d}.checkpoint.parquet"],
+    )
+    of_readers = {*DeltaTable(str(log.parent)).get_add_actions()["path"].to_pylist()}
+    assert of_readers == {file.path for file in table.snapshot().files} == {file.path for file in named}
+
+
+def test_a_checkpoint_that_failed_is_told_in_a_later_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GP-11: a thread that fails would else be heard by nobody."""
+
+    def refused(_: DeltaTable) -> None:
+        raise DeltaError("no room")
+
+    monkeypatch.setattr(DeltaTable, "create_checkpoint", refused)
+    table = bronze(LakeStorage(str(tmp_path)))
+    table.commit(Snapshot(), Change("archive", "run", tuple(files(2, "a"))))
+    monkeypatch.setitem(lake._CONFIGURATION, "delta.checkpointInterval", "1")
+    upkeep = Upkeep(lambda: NO_SPARK, table, "run")
+    said = [upkeep.done(DAY), upkeep.ended(), upkeep.done(DAY), upkeep.ended()]
+    assert [text is not None and "no room" in text for text in said] == [False, True, False, False]

@@ -136,9 +136,8 @@ def _archive(
                 made = archive(spark, table, kafka, options, run.id, told, is_stopping=lambda: stop.is_asked)
                 done += made
                 metrics.write(done)
-                failure = upkeep.done(datetime.now(UTC).date()) if made.batches and not stop.is_asked else None
-                if failure is not None:
-                    tell(f"small files were not merged, or the log was not shortened: {failure}")
+                if made.batches and not stop.is_asked:
+                    _tell_failed(upkeep.done(datetime.now(UTC).date()))
                 if done.rows and not is_noted and options.seals.keys:
                     is_noted = note_archived(settings, place, spark(), options.seals)
                 if follow is None:
@@ -146,9 +145,15 @@ def _archive(
                 marks.store()
                 stop.wait(follow)
                 marks.refuse_others()
+            _tell_failed(upkeep.ended())
         run.counts = _as_json(done)
         run.state = "findings" if done.findings else "done"
     return done
+
+
+def _tell_failed(failure: str | None) -> None:
+    if failure is not None:
+        tell(f"small files were not merged, or the log was not shortened: {failure}")
 
 
 def runs(last: Last = 20, lake: Lake = None, as_json: Json = False, config: Config = None) -> None:
