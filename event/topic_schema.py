@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
-__all__ = ["SCHEMA_BYTES_MAX", "TopicSchemaError", "ignored_keywords"]
+__all__ = ["SCHEMA_BYTES_MAX", "TopicSchemaError", "columns_text", "ignored_keywords"]
 
 SCHEMA_BYTES_MAX: Final = 65_536
 _DEPTH_MAX: Final = 8
@@ -19,6 +20,10 @@ _REMARKS_MAX: Final = 50
 
 _TYPES: Final = {"string", "integer", "number", "boolean", "object", "array", "null"}
 _READ: Final = {"type", "properties", "required", "items", "format", "enum", "additionalProperties", "$ref", "$defs"}
+_ANYWHERE: Final = {"type", "enum", "$ref", "$defs"}
+_BY_TYPE: Final = {
+    "object": {"properties", "required", "additionalProperties"}, "array": {"items"}, "string": {"format"},
+}  # fmt: skip
 _SAYS_NOTHING: Final = {"$schema", "$id", "$comment", "title", "description", "default", "examples", "deprecated"}
 _FORMATS: Final = ("date-time", "date")
 _DEFINITION: Final = "#/$defs/"
@@ -36,9 +41,32 @@ def ignored_keywords(schema: Mapping[str, Any]) -> list[str]:
         raise TopicSchemaError(f"the schema has more than {SCHEMA_BYTES_MAX:,} bytes")
     walk = _Walk(schema)
     walk.visit(schema, "#", 0)
-    if "object" not in _types(walk.resolved(schema, "#"), "#"):
+    root = walk.resolved(schema, "#")
+    if _types(root, "#") - {"null"} != {"object"}:
         raise TopicSchemaError('#/type: it is "object", because the members of the event become columns')
-    return walk.ignored[:_REMARKS_MAX]
+    if not root.get("properties"):
+        raise TopicSchemaError("#/properties: there is none, so the table would have no column of the event")
+    return walk.ignored
+
+
+def columns_text(schema: Mapping[str, Any]) -> str:
+    """Return a text that is equal for schemas that give the same columns and refuse the same rows.
+
+    Titles and the order of keywords do not change it; the order of properties does.
+    """
+    return json.dumps(_read_part(schema), ensure_ascii=False)
+
+
+def _read_part(node: Any) -> Any:
+    if not isinstance(node, dict):
+        return node
+    made = {}
+    for word in sorted(_READ & node.keys()):
+        value = node[word]
+        if word in ("properties", "$defs") and isinstance(value, dict):
+            value = [[name, _read_part(part)] for name, part in value.items()]
+        made[word] = _read_part(value) if word == "items" else value
+    return made
 
 
 class _Walk:
@@ -73,18 +101,15 @@ class _Walk:
         found = definitions.get(name.removeprefix(_DEFINITION))
         if not isinstance(found, dict) or "$ref" in found:
             raise TopicSchemaError(f"{place}/$ref: there is no such definition, or it is a reference itself")
-        return {**found, **{word: value for word, value in node.items() if word != "$ref"}}
+        return {**found, **{word: value for word, value in node.items() if word != "$ref"}} if len(node) > 1 else found
 
     def _judge_words(self, node: Mapping[str, Any], place: str) -> None:
         _types(node, place)
         if "enum" in node and not (isinstance(node["enum"], list) and node["enum"]):
             raise TopicSchemaError(f"{place}/enum: it is a list of values")
-        unread = [word for word in node if word not in _READ | _SAYS_NOTHING]
-        if node.get("format", "date") not in _FORMATS:
-            unread.append("format")
-        if not isinstance(node.get("additionalProperties", True), bool):
-            unread.append("additionalProperties")
-        self.ignored += [f"{place}/{word}" for word in unread]
+        if len(self.ignored) < _REMARKS_MAX:  # a short schema has a million places, if a definition is named often
+            unread = islice(_unread(node, is_root=place == "#"), _REMARKS_MAX - len(self.ignored))
+            self.ignored += [f"{place}/{word}" for word in unread]
 
     def _judge_properties(self, node: Mapping[str, Any], place: str, depth: int) -> None:
         properties, required = node.get("properties", {}), node.get("required", [])
@@ -105,6 +130,27 @@ class _Walk:
                 raise TopicSchemaError(f"{place}/properties: {name!r} differs from another one by case only")
             seen.add(name.lower())
             self.visit(part, f"{place}/properties/{name}", depth + 1)
+
+
+def _unread(node: Mapping[str, Any], *, is_root: bool) -> Iterator[str]:
+    """Yield the keywords of a part that change no column and refuse no row."""
+    read = _SAYS_NOTHING | _with_effect(node)
+    if is_root:
+        read -= {"enum"}
+    return (word for word in node if word not in read)
+
+
+def _with_effect(node: Mapping[str, Any]) -> set[str]:
+    """Return the keywords that a part reads. One of several types becomes JSON text, with any members or items."""
+    types = _types(node, "") - {"null"}
+    read = {word for one in types for word in _BY_TYPE.get(one, ())} if len(types) == 1 else set()
+    if node.get("format") not in _FORMATS:
+        read -= {"format"}
+    if not node.get("properties"):
+        read -= {"required", "additionalProperties"}
+    if not isinstance(node.get("additionalProperties", True), bool):
+        read -= {"additionalProperties"}
+    return _ANYWHERE | read
 
 
 def _types(node: Mapping[str, Any], place: str) -> set[str]:

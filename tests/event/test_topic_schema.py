@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
 
-from event.topic_schema import TopicSchemaError, ignored_keywords
+from event.topic_schema import TopicSchemaError, columns_text, ignored_keywords
 
 
 def of(**properties: Any) -> dict[str, Any]:
@@ -36,7 +37,37 @@ def test_a_keyword_that_gives_no_column_is_named_with_its_place() -> None:
 
 
 def test_at_most_fifty_places_are_named() -> None:
-    assert len(ignored_keywords(of() | {f"x-{number}": 1 for number in range(60)})) == 50
+    assert len(ignored_keywords(of(a=True) | {f"x-{number}": 1 for number in range(60)})) == 50
+
+
+def test_places_are_not_kept_beyond_fifty() -> None:
+    """A schema of 60 KB has a million places if a definition with many unknown keywords is named often."""
+    definition = {"type": "object"} | {f"x{number}": 0 for number in range(1_000)}
+    schema = of(**{f"a{number}": {"$ref": "#/$defs/a"} for number in range(190)}) | {"$defs": {"a": definition}}
+    tracemalloc.start()
+    assert len(ignored_keywords(schema)) == 50
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4_000_000
+
+
+def test_a_keyword_without_effect_at_its_place_is_named() -> None:
+    """What becomes JSON text has no members, and only a text has a format."""
+    schema = of(
+        a={"properties": {"b": True}, "required": ["b"]}, c={"type": ["object", "array"], "items": True},
+        d={"type": "integer", "format": "date"}, e={"type": "object", "additionalProperties": False},
+    ) | {"enum": [{}]}  # fmt: skip
+    assert ignored_keywords(schema) == [
+        "#/enum", "#/properties/a/properties", "#/properties/a/required", "#/properties/c/items",
+        "#/properties/d/format", "#/properties/e/additionalProperties",
+    ]  # fmt: skip
+
+
+def test_schemas_that_give_the_same_columns_have_one_text() -> None:
+    schema = of(a={"type": "string"}, b=True)
+    titled = {"title": "x", "properties": {"a": {"minLength": 1, "type": "string"}, "b": True}, "type": "object"}
+    others = [of(b=True, a={"type": "string"}), of(a={"type": "number"}, b=True), schema | {"required": ["a"]}]
+    assert [columns_text(one) == columns_text(schema) for one in (titled, *others)] == [True, False, False, False]
 
 
 @pytest.mark.parametrize(
@@ -44,6 +75,8 @@ def test_at_most_fifty_places_are_named() -> None:
     [
         ({}, '#/type: it is "object"'),
         ({"type": "array"}, '#/type: it is "object"'),
+        ({"type": ["object", "array"], "properties": {"a": True}}, '#/type: it is "object"'),
+        (of(), "#/properties: there is none"),
         (of(a={"type": "int"}), "#/properties/a/type: it is one or several of"),
         (of(a={"type": [["string"]]}), "#/properties/a/type: it is one or several of"),
         (of(a={"type": 5}), "#/properties/a/type: it is one or several of"),

@@ -15,13 +15,19 @@ from tests.app.web.publishing.test_ingest import kind
 
 ORDER = {"type": "object", "properties": {"b": {"type": "integer"}, "a": {"type": "string", "minLength": 1}}}
 LATER = {"type": "object", "properties": {"b": {"type": "number"}}}
+TITLED = {"title": "An order", "properties": {"b": {"type": "number"}}, "type": "object"}
+
+
+def numbered(number: int) -> dict[str, Any]:
+    """A schema with columns of its own."""
+    return {"type": "object", "properties": {f"a{number}": True}}
 
 
 async def test_a_schema_is_stored_by_version_and_keeps_the_order_of_its_properties(running_hub: RunHub) -> None:
-    """A version never changes, and the schema that is the newest already makes no new one."""
+    """A version never changes, and a schema that gives the columns of the newest makes no new one."""
     async with running_hub() as hub:
         await hub.client.put("/topics/a/settings", json={})
-        answers = [await hub.client.put("/topics/a/schema", json={"schema": each}) for each in (ORDER, LATER, LATER)]
+        answers = [await hub.client.put("/topics/a/schema", json={"schema": each}) for each in (ORDER, LATER, TITLED)]
         newest, first = [await hub.client.get(f"/topics/a/schema{query}") for query in ("", "?version=1")]
 
         assert [(one.status_code, one.headers["etag"], one.json()["version"]) for one in answers] == [
@@ -37,7 +43,7 @@ async def test_the_versions_are_listed_page_by_page(running_hub: RunHub) -> None
     async with running_hub() as hub:
         await hub.client.put("/topics/a/settings", json={})
         for number in range(3):
-            await hub.client.put("/topics/a/schema", json={"schema": ORDER | {"title": str(number)}})
+            await hub.client.put("/topics/a/schema", json={"schema": numbered(number)})
         page = await hub.client.get("/topics/a/schemas?limit=2")
         rest = await hub.client.get(page.links["next"]["url"])
         none = await hub.client.get("/topics/b/schemas")
@@ -63,7 +69,7 @@ async def test_a_schema_that_has_changed_meanwhile_is_not_replaced(running_hub: 
 async def test_two_that_set_the_next_version_at_once_do_not_both_get_it(running_hub: RunHub) -> None:
     async with running_hub() as hub:
         await hub.client.put("/topics/a/settings", json={})
-        bodies = [{"schema": ORDER | {"title": str(number)}} for number in range(8)]
+        bodies = [{"schema": numbered(number)} for number in range(8)]
         answers = await asyncio.gather(*(hub.client.put("/topics/a/schema", json=body) for body in bodies))
         stored = [one.json()["version"] for one in answers if one.status_code == 200]
         listed = [one["version"] for one in (await hub.client.get("/topics/a/schemas")).json()["items"]]
@@ -93,6 +99,29 @@ async def test_what_gives_no_columns_is_refused(
         answer = await hub.client.put(f"/topics/{topic}/schema", json=body)
 
         assert (answer.status_code, kind(answer)[2]) == said
+
+
+async def test_a_topic_has_a_bounded_number_of_versions(running_hub: RunHub) -> None:
+    async with running_hub() as hub:
+        await hub.client.put("/topics/a/settings", json={})
+        await hub.sql(
+            "INSERT INTO hookwire.topic_schemas (tenant, topic, version, schema) VALUES ('default', 'a', 1000, '{}')"
+        )
+        answer = await hub.client.put("/topics/a/schema", json={"schema": ORDER})
+
+        assert (answer.status_code, kind(answer)[2]) == (422, "invalid-schema")
+
+
+async def test_a_version_of_milder_rules_is_shown(running_hub: RunHub) -> None:
+    async with running_hub() as hub:
+        await hub.client.put("/topics/a/settings", json={})
+        await hub.sql(
+            "INSERT INTO hookwire.topic_schemas (tenant, topic, version, schema) "
+            """VALUES ('default', 'a', 1, '{"type": "array"}')"""
+        )
+        answer = await hub.client.get("/topics/a/schema")
+
+        assert (answer.status_code, answer.json()["ignored"]) == (200, [])
 
 
 async def test_a_schema_that_is_not_there_is_not_found(running_hub: RunHub) -> None:

@@ -20,12 +20,13 @@ from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
 from event.topic import TopicError, validate_topic
-from event.topic_schema import TopicSchemaError, ignored_keywords
+from event.topic_schema import TopicSchemaError, columns_text, ignored_keywords
 
 __all__ = ["router"]
 
 router = strict_router("/topics", "topics")
 _VERSION_MAX: Final = 2**31 - 1
+_VERSIONS_MAX: Final = 1_000
 _SCHEMA_EXAMPLE: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {"order": {"type": "integer"}, "placed_at": {"type": "string", "format": "date-time"}},
@@ -85,6 +86,14 @@ async def _stored(context: Context, topic: str, version: int | None = None) -> R
     return await context.database.fetchrow("topic_schema.get", "default", topic, version)
 
 
+def _ignored_in(row: Row) -> list[str]:
+    """Return the remarks on a stored schema; none if it was stored under milder rules."""
+    try:
+        return ignored_keywords(json.loads(row["schema"]))
+    except TopicSchemaError:
+        return []
+
+
 def _out(row: Row, ignored: list[str], response: Response) -> TopicSchemaOut:
     response.headers["ETag"] = etag(row["version"])
     return TopicSchemaOut.model_validate({**row, "schema": json.loads(row["schema"]), "ignored": ignored})
@@ -106,7 +115,7 @@ async def get_schema(
     row = await _stored(context, _name(topic), version)
     if row is None:
         raise Problem("unknown-schema", f"{topic} has no schema" + ("." if version is None else f" {version}."))
-    return _out(row, ignored_keywords(json.loads(row["schema"])), response)
+    return _out(row, _ignored_in(row), response)
 
 
 @router.get(
@@ -131,7 +140,7 @@ async def list_schemas(topic: str, context: In, paging: Paged) -> SchemaVersionP
 async def put_schema(
     request: Request, topic: str, body: TopicSchema, response: Response, context: In, if_match: IfMatch = None
 ) -> TopicSchemaOut:
-    """Stores the next version. The schema that is the newest already makes no new version.
+    """Stores the next version, up to 1,000. A schema with the columns and rules of the newest makes no new version.
 
     It refuses no event. It says which columns the lake makes of the topic's JSON.
     """
@@ -142,12 +151,15 @@ async def put_schema(
         raise Problem("invalid-schema", str(error), parameter="schema") from None
     text = json.dumps(body.schema_, ensure_ascii=False)
     newest = await _stored(context, name)
-    if newest is not None and newest["schema"] == text and meant in (None, newest["version"]):
-        return _out(newest, ignored, response)
+    if newest is not None and meant in (None, newest["version"]):
+        if columns_text(json.loads(newest["schema"])) == columns_text(body.schema_):
+            return _out(newest, _ignored_in(newest), response)
+        if newest["version"] >= _VERSIONS_MAX:
+            raise Problem("invalid-schema", f"{name} has {_VERSIONS_MAX:,} versions already.", parameter="schema")
     row = await context.database.fetchrow("topic_schema.put", "default", name, text, meant)
     if row is None:
         if not await context.database.fetchrow("topic.get", "default", name):
             raise Problem("unknown-topic", f"There is no topic {name}.")
         raise Problem("precondition-failed")
-    await audited(request, context, "topic.schema", name)
+    await audited(request, context, "topic.schema", f"{name} {row['version']}")
     return _out(row, ignored, response)
