@@ -11,11 +11,12 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Never
 
 import pyarrow as pa
 
-from pipeline.typed.shape import Kind, Shape
+from pipeline.typed.shape import Kind, Shape, comparable
 
 __all__ = ["PATH", "REASON", "REASONS", "Misfit", "fit_batches", "fitted"]
 
@@ -24,6 +25,8 @@ PATH: Final = "_hookwire_path"
 
 REASONS: Final = {
     "not_json": "the payload is no JSON",
+    "depth": "the payload has too many levels",
+    "twice": "an object has a member twice",
     "type": "the value has another type, or the payload is no object",
     "required": "a required member is missing, or null",
     "format": "the text is no date, or no time with a zone",
@@ -37,6 +40,8 @@ REASONS: Final = {
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _INTEGER_MAX: Final = 2**63 - 1
+_DIGITS_MAX: Final = 4_000
+"""A longer integer counts as infinite. Python reads none of more than 4,300 digits."""
 # Readers in Python cannot hold a time of these days in every zone.
 _FIRST: Final = datetime(1, 1, 2, tzinfo=UTC)
 _LAST: Final = datetime(9999, 12, 31, tzinfo=UTC)
@@ -49,6 +54,19 @@ class Misfit(Exception):
         super().__init__(reason, path)
         self.reason = reason
         self.path = path
+
+
+class _Decimal(float):
+    """A number with a point, an exponent or very many digits, as it was written."""
+
+    __slots__ = ("text",)
+
+    def __new__(cls, text: str) -> _Decimal:
+        made = super().__new__(cls, text)
+        made.text = text
+        return made
+
+    text: str
 
 
 def fit_batches(batches: Iterable[pa.RecordBatch], shape: Shape, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -81,21 +99,36 @@ def _judged(shape: Shape, payload: bytes | None) -> tuple[Mapping[str, Any], str
 def fitted(shape: Shape, payload: bytes | None) -> dict[str, Any]:
     """Return the values of the columns. A member that is null counts as missing. Raises :class:`Misfit`."""
     try:
-        value = json.loads((payload or b"").decode(), parse_constant=_refuse)
-        values: dict[str, Any] = _object(shape, value, "$")
-    except (ValueError, RecursionError):
+        value = json.loads(
+            (payload or b"").decode(), object_pairs_hook=_members, parse_constant=_refuse, parse_float=_Decimal,
+            parse_int=_whole,
+        )  # fmt: skip
+        return _object(shape, value, "$")
+    except ValueError:
         raise Misfit("not_json", "$") from None
-    return values
+    except RecursionError:
+        raise Misfit("depth", "$") from None
 
 
 def _refuse(name: str) -> Never:
     raise ValueError(name)
 
 
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise Misfit("twice", "$")
+    return made
+
+
+def _whole(text: str) -> int | _Decimal:
+    return int(text) if len(text) <= _DIGITS_MAX else _Decimal(text)
+
+
 def _value(shape: Shape, value: Any, path: str) -> Any:
     if value is None:
         return None
-    if shape.allowed and json.dumps(value, sort_keys=True) not in shape.allowed:
+    if shape.allowed and comparable(value) not in shape.allowed:
         raise Misfit("enum", path)
     return _BY_KIND[shape.kind](shape, value, path)
 
@@ -137,23 +170,56 @@ def _encodable(text: str, path: str) -> str:
 
 
 def _json(shape: Shape, value: Any, path: str) -> str:
-    return _encodable(json.dumps(value, ensure_ascii=False, separators=(",", ":")), path)
+    return _encodable(_written(value, path), path)
+
+
+def _written(value: Any, path: str) -> str:
+    """Return a value as JSON text, with the digits of its numbers. Readers take no number that is infinite to them."""
+    if isinstance(value, dict):
+        members = (f"{_quoted(name)}:{_written(each, path)}" for name, each in value.items())
+        return f"{{{','.join(members)}}}"
+    if isinstance(value, list):
+        return f"[{','.join(_written(each, path) for each in value)}]"
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        _finite(value, path)
+        return value.text if isinstance(value, _Decimal) else str(value)
+    return _quoted(value)
+
+
+def _quoted(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _integer(shape: Shape, value: Any, path: str) -> int:
     """Return a whole number: 1.0 is one, as in JSON Schema."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise Misfit("range" if isinstance(value, float) and math.isinf(value) else "type", path)
-    if not -_INTEGER_MAX - 1 <= value <= _INTEGER_MAX:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise Misfit("type", path)
+    if not -2 * _INTEGER_MAX < value < 2 * _INTEGER_MAX:
         raise Misfit("range", path)
-    return value
+    whole = _exact(value, path) if isinstance(value, _Decimal) else int(value)
+    if not -_INTEGER_MAX - 1 <= whole <= _INTEGER_MAX:
+        raise Misfit("range", path)
+    return whole
+
+
+def _exact(value: _Decimal, path: str) -> int:
+    """Return a whole number with all its digits, of which a float has not more than sixteen."""
+    try:
+        number = Decimal(value.text)
+    except InvalidOperation:  # it has an exponent of more than eighteen digits
+        raise Misfit("type", path) from None
+    if number != number.to_integral_value():
+        raise Misfit("type", path)
+    return int(number)
 
 
 def _number(shape: Shape, value: Any, path: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise Misfit("type", path)
+    return _finite(value, path)
+
+
+def _finite(value: float, path: str) -> float:
     try:
         number = float(value)
     except OverflowError:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-__all__ = ["Kind", "Shape", "ShapeMember", "shape_of"]
+__all__ = ["Kind", "Shape", "ShapeMember", "comparable", "shape_of"]
 
 Kind = Literal["array", "boolean", "date", "integer", "json", "moment", "number", "object", "text"]
 
@@ -25,7 +25,7 @@ _PREFIX: Final = "payload_"
 class Shape:
     """What a value is. ``members`` of an object; ``item`` of an array.
 
-    ``allowed``: the only values, as JSON texts; none: any. ``is_closed``: an object has no other members.
+    ``allowed``: the only values, as ``comparable`` texts; none: any. ``is_closed``: an object has no other members.
     """
 
     kind: Kind
@@ -54,13 +54,26 @@ def shape_of(schema: Mapping[str, Any], taken: Iterable[str]) -> Shape:
     return Shape("object", _beside(shape.members, taken), is_closed=shape.is_closed)
 
 
+def comparable(value: Any) -> str:
+    """Return a text that is equal for equal values of JSON: 1.0 is 1."""
+    return json.dumps(_plain(value), sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _shape(node: Any, definitions: Mapping[str, Any]) -> Shape:
     if node is True:
         return Shape("json")
     if "$ref" in node:
         found = definitions[node["$ref"].removeprefix(_DEFINITION)]
         node = {**found, **{word: value for word, value in node.items() if word != "$ref"}}
-    allowed = frozenset(json.dumps(value, sort_keys=True) for value in node.get("enum", ()))
+    allowed = frozenset(comparable(value) for value in node.get("enum", ()))
     match _types(node):
         case ["object"] if node.get("properties"):
             needed = set(node.get("required", ()))
@@ -82,7 +95,8 @@ def _types(node: Mapping[str, Any]) -> list[str]:
     """Return the types of a part other than null. A list of texts alone is of texts."""
     named = node.get("type", [])
     types = [one for one in ([named] if isinstance(named, str) else named) if one != "null"]
-    if not types and node.get("enum") and all(isinstance(value, str) for value in node["enum"]):
+    listed = [value for value in node.get("enum", ()) if value is not None]
+    if not types and listed and all(isinstance(value, str) for value in listed):
         return ["string"]
     return ["number"] if set(types) == {"integer", "number"} else types
 

@@ -102,7 +102,9 @@ def test_what_does_not_fit_is_named_by_reason_and_path(members: dict[str, Any], 
     [
         (None, "not_json"), (b"", "not_json"), (b"{", "not_json"), (b'{"order": NaN}', "not_json"),
         (b'{"order": 1e999}', "range"), (b"\xff", "not_json"), ('{"order": 1}'.encode("utf-16"), "not_json"),
-        (b'{"order": ' + b"9" * 5000 + b"}", "not_json"), (b'{"order": 1, "rest": ' + b"[" * 100_000, "not_json"),
+        (b'{"order": ' + b"9" * 5000 + b"}", "range"), (b'{"order": 1, "rest": ' + b"[" * 100_000, "depth"),
+        (b'{"order": 1, "rest": 1e999}', "range"), (b'{"order": 1, "rest": ' + b"9" * 5000 + b"}", "range"),
+        (b'{"order": 1, "order": 2}', "twice"), (b'{"order": 1, "rest": {"a": 1, "a": 1}}', "twice"),
         (b"[1]", "type"), (b"5", "type"), (b"null", "type"),
     ],
     ids=lambda value: str(value)[:24],
@@ -114,15 +116,63 @@ def test_what_is_no_object_of_json_does_not_fit(payload: bytes | None, reason: s
 
 
 def test_a_whole_number_may_be_written_with_a_point() -> None:
-    """As in JSON Schema."""
-    assert fitted(SHAPE, b'{"order": 1.0}')["order"] == 1
+    """As in JSON Schema; with all its digits."""
+    written = ["1.0", "1e2", "9007199254740993.0", "9007199254740993e0", "-9223372036854775808.0", "0e-99"]
+    assert [fitted(SHAPE, b'{"order": %s}' % text.encode())["order"] for text in written] == [
+        1, 100, 9007199254740993, 9007199254740993, -9223372036854775808, 0,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("9223372036854775808.0", "range"), ("9007199254740993.5", "type"), ("1e-99999999999999999999", "type")],
+)
+def test_a_number_that_is_whole_only_to_a_float_does_not_fit(text: str, reason: str) -> None:
+    with pytest.raises(Misfit) as refused:
+        fitted(SHAPE, b'{"order": %s}' % text.encode())
+    assert refused.value.reason == reason
+
+
+def test_a_number_of_json_text_keeps_its_digits() -> None:
+    payload = b'{"order": 1, "rest": {"a": [1.10, 12345678901234567890.12, 1E5, -0.0, true, null], "b": %s}}' % (
+        b"9" * 99
+    )
+    assert fitted(SHAPE, payload)["rest"] == (
+        '{"a":[1.10,12345678901234567890.12,1E5,-0.0,true,null],"b":' + "9" * 99 + "}"
+    )
+
+
+def test_a_member_that_no_column_reads_may_have_any_digits() -> None:
+    assert fitted(SHAPE, b'{"order": 1, "unknown": %s}' % (b"9" * 5000))["order"] == 1
+
+
+@pytest.mark.parametrize(
+    ("enum", "value", "fits"),
+    [
+        ([1], "1.0", True), ([1.0], "1", True), ([1], "1.5", False), ([1], "true", False), ([True], "1", False),
+        ([{"a": [1.0]}], '{"a": [1]}', True), ([{"a": 1, "b": 2}], '{"b": 2, "a": 1.0}', True), ([1], '"1"', False),
+    ],
+)  # fmt: skip
+def test_a_listed_value_is_compared_as_a_value(enum: list[Any], value: str, fits: bool) -> None:
+    """As in JSON Schema, in which 1.0 is 1."""
+    shape = shape_of({"type": "object", "properties": {"a": {"enum": enum}}}, TAKEN)
+    try:
+        found = fitted(shape, b'{"a": %s}' % value.encode())["a"]
+    except Misfit as misfit:
+        found = misfit.reason
+    assert (found != "enum") is fits
+
+
+def test_a_list_of_texts_and_null_is_of_texts() -> None:
+    shape = shape_of({"type": "object", "properties": {"a": {"enum": ["new", None]}}}, TAKEN)
+    assert [fitted(shape, payload)["a"] for payload in (b'{"a": "new"}', b'{"a": null}')] == ["new", None]
 
 
 def test_each_reason_is_explained() -> None:
     found = set()
     for payload in (
         b"", b"[]", b"{}", of(due="x"), of(order=2**63), of(state="x"), of(address={"city": "a", "b": 1}),
-        of(key="\ud800"),
+        of(key="\ud800"), b'{"order": 1, "order": 1}', b'{"order": ' + b"[" * 100_000,
     ):  # fmt: skip
         with pytest.raises(Misfit) as refused:
             fitted(SHAPE, payload)
