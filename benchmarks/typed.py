@@ -32,7 +32,7 @@ from pipeline.lake import bronze
 from pipeline.schema import BRONZE
 from pipeline.session import SessionOptions, spark_session
 from pipeline.storage import LakeStorage
-from pipeline.typed.day import TopicVersion, fill, stale_days
+from pipeline.typed.day import SeenBronze, TopicVersion, fill, stale_days
 from pipeline.typed.shape import shape_of
 from pipeline.typed.tables import TAKEN
 
@@ -79,8 +79,9 @@ def run(spark: SparkSession, lake: LakeStorage, folder: Path, events: int, round
     table = bronze(lake)
     table.commit(table.snapshot(), Change("archive", "bench", table.write(generated(spark, events), 1)))
     of = TopicVersion("orders", 1, shape_of(SCHEMA, TAKEN), "orders")
-    days = stale_days(lake, of, date.min, date.max)
-    computing = seconds(lambda: [fill(spark, lake, of, day, "bench") for day in days])
+    archived = SeenBronze(lake)
+    days = stale_days(archived, of, date.min, date.max)
+    computing = seconds(lambda: [fill(spark, archived, of, day, "bench") for day in days])
     typed = of.tables(lake)[1]
     typed.read(spark).repartition("dt").write.partitionBy("dt").parquet(str(folder / "plain"))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date
 
@@ -29,16 +29,22 @@ def put_days(table: Table, added: tuple[DataFile, ...], sources: Mapping[date, i
 
     Raises LakeConflict and LakeDamaged.
     """
-    table.amend(lambda basis: replacing(basis, added, sources, job, run))
-
-
-def replacing(basis: Snapshot, added: tuple[DataFile, ...], sources: Mapping[date, int], job: str, run: str) -> Change:
-    """Return the change by which these files replace all files of these days."""
     days = {day.isoformat(): rows for day, rows in sources.items()}
-    assert {file.values["dt"] for file in added} <= days.keys(), "files are of the days that are put"
-    removed = tuple(file.path for file in basis.files if file.values["dt"] in days)
-    state = replace(basis.state, days={**basis.state.days, **days})
-    return Change(job, run, added, removed, state, {"days": days})
+    table.amend(lambda basis: replacing(basis, added, days, lambda file: file.values["dt"], job, run))
+
+
+def replacing(
+    basis: Snapshot, added: tuple[DataFile, ...], sources: Mapping[str, int], key_of: Callable[[DataFile], str],
+    job: str, run: str,
+) -> Change:  # fmt: skip
+    """Return the change by which these files replace all files of these days.
+
+    ``sources`` has the keys of ``State.days``; ``key_of`` returns the key of a file's day.
+    """
+    assert {key_of(file) for file in added} <= sources.keys(), "files are of the days that are put"
+    removed = tuple(file.path for file in basis.files if key_of(file) in sources)
+    state = replace(basis.state, days={**basis.state.days, **sources})
+    return Change(job, run, added, removed, state, {"days": dict(sources)})
 
 
 def sources_of_days(table: Table) -> dict[date, int]:

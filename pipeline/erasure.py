@@ -8,7 +8,9 @@
     4. vacuum: delete the old files, and those that compaction had replaced
     5. search the table again
     6. search files that do not belong to the table, and remove the records from them
-    7. do 1 and 3 to 6 for each table of typed and of rejected rows, which are made of bronze
+    7. commit to each table of typed and of rejected rows, which are made of bronze: then no older draft becomes
+       part of it
+    8. do 1 and 3 to 6 for each of these tables
 
 Erasure deletes whole rows of bronze. It covers present and replaced files of the table, files in quarantine and files
 of killed batches. Unreadable files of the latter two kinds are deleted, because their records are unknown. The table
@@ -18,6 +20,7 @@ neither key nor content. Erasure does not touch the hub's database, Kafka or cop
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 
@@ -33,7 +36,7 @@ from pipeline.repair.subject import Subject
 from pipeline.rewrite import rewrite
 from pipeline.schema import BRONZE
 from pipeline.storage import LakeStorage, is_uri
-from pipeline.typed.tables import made_tables
+from pipeline.typed.tables import forget_days, made_tables
 
 __all__ = ["Erased", "Subject", "erase", "erased_table", "find", "find_beside", "ids_of", "noted_ids"]
 
@@ -116,16 +119,19 @@ def erase(spark: SparkSession, lake: LakeStorage, table: Table, subject: Subject
     ``table`` is bronze. The tables that are made of it come after it, so that nothing can be made of erased records.
     Raises :class:`LakeConflict` and :class:`LakeDamaged`.
     """
-    erased = _erase(spark, lake, table, subject, run, erased_table(lake))
+    found = find(spark, table, subject)
+    erased = _erase(spark, lake, table, found, subject, run, erased_table(lake))
+    # A job that has read bronze before now fails to commit. So none commits between the two searches of a table.
+    forget_days(lake, found, "erase", run)
     for copy in made_tables(lake):
-        erased = erased.with_copy(_erase(spark, lake, copy, subject, run, None))
+        erased = erased.with_copy(_erase(spark, lake, copy, find(spark, copy, subject), subject, run, None))
     return erased
 
 
 def _erase(
-    spark: SparkSession, lake: LakeStorage, table: Table, subject: Subject, run: str, notes: Table | None
-) -> Erased:
-    found = find(spark, table, subject)
+    spark: SparkSession, lake: LakeStorage, table: Table, found: Mapping[DataFile, int], subject: Subject, run: str,
+    notes: Table | None,
+) -> Erased:  # fmt: skip
     records = sum(found.values())
     if files := tuple(found):
         rows = table.read_whole(spark, files)

@@ -29,12 +29,14 @@ WHERE s.tenant = $1 AND s.topic = $2 AND s.version < $3 ORDER BY s.version DESC 
 
 -- name: newest
 -- Return the newest schema of the topic $2, or of all topics if $2 is NULL, with its Kafka topic. $1 is the prefix of Kafka's
--- topics. `others`: so many topics share the Kafka topic.
+-- topics. `others`: so many other topics with the sink `kafka` share the Kafka topic.
 WITH named AS MATERIALIZED (
-    SELECT t.name, coalesce(t.kafka_topic, $1 || t.name) AS kafka_topic FROM hookwire.topics t WHERE t.tenant = 'default'
+    SELECT t.name, coalesce(t.kafka_topic, $1 || t.name) AS kafka_topic,
+           coalesce('kafka' = ANY (t.sinks), true) AS goes_to_kafka
+    FROM hookwire.topics t WHERE t.tenant = 'default'
 )
 SELECT n.name AS topic, n.kafka_topic, s.version, s.schema,
-       (SELECT count(*) FROM named o WHERE o.kafka_topic = n.kafka_topic AND o.name <> n.name) AS others
+       (SELECT count(*) FROM named o WHERE o.kafka_topic = n.kafka_topic AND o.name <> n.name AND o.goes_to_kafka) AS others
 FROM named n
 CROSS JOIN LATERAL (
     SELECT x.version, x.schema FROM hookwire.topic_schemas x WHERE x.tenant = 'default' AND x.topic = n.name

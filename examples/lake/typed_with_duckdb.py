@@ -12,11 +12,16 @@ from deltalake import DeltaTable
 
 
 def make_views(lake: str, database: duckdb.DuckDBPyConnection) -> list[str]:
-    names = []
+    names: list[str] = []
     for kind, ending in (("typed", ""), ("rejected", "_rejected")):
         for topic in sorted(Path(lake, kind).glob("*")):
-            newest = max(topic.iterdir(), key=lambda version: int(version.name))
+            versions = [each for each in topic.iterdir() if DeltaTable.is_deltatable(str(each))]
+            if not versions:
+                continue
+            newest = max(versions, key=lambda version: int(version.name))
             name = topic.name.replace(".", "_").replace("-", "_") + ending
+            if name.lower() in map(str.lower, names):
+                sys.exit(f"two topics would be the view {name}")
             database.register(name, DeltaTable(newest).to_pyarrow_dataset())
             names.append(name)
     return names

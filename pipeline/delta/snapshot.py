@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from operator import attrgetter
@@ -67,6 +67,11 @@ class DataFile:
         return date.fromisoformat(self.values.get("dt") or date.min.isoformat())
 
     @property
+    def day_and_topic(self) -> str:
+        """Return the key of the file's day in ``State.days`` of a table whose days are computed topic by topic."""
+        return f"{self.values.get('dt', '')} {self.values.get('topic', '')}"
+
+    @property
     def is_of_before(self) -> bool:
         """Return whether an older version named the file's folder, so that Polars cannot read it."""
         batch = BATCH.match(self.path)
@@ -79,8 +84,8 @@ class State:
 
     ``incarnations``: the id that Kafka gave each topic; a topic that is created again has another id. ``kept``: the
     first day that retention kept, by Kafka topic; "" stands for all. ``days``: the number of source rows of each day,
-    in a table of days. ``foreign``: commits of other tools: those that changed rows until they are accepted, and the
-    newest of the others.
+    in a table of days. Tables of typed and rejected rows have it for each Kafka topic, as "2026-01-15 orders".
+    ``foreign``: commits of other tools: those that changed rows until they are accepted, and the newest of the others.
     """
 
     offsets: Offsets = field(default_factory=dict)
@@ -96,9 +101,10 @@ class State:
         foreign = tuple(ForeignCommit(**commit) for commit in stored.get("foreign", ()))
         return cls(offsets, stored["incarnations"], stored["kept"], stored["days"], foreign)
 
-    def without_days(self, days: Collection[str]) -> State:
-        """Return the state without the source counts of these days, so that they are computed again."""
-        return replace(self, days={day: rows for day, rows in self.days.items() if day not in days})
+    def without_days(self, files: Iterable[DataFile]) -> State:
+        """Return the state without the source counts of the days of these files, so that they are computed again."""
+        gone = {key for file in files for key in (file.values.get("dt", ""), file.day_and_topic)}
+        return replace(self, days={key: rows for key, rows in self.days.items() if key not in gone})
 
 
 @dataclass(frozen=True, slots=True)

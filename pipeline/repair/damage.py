@@ -23,6 +23,7 @@ from pipeline.frame import struct_of
 from pipeline.lake import Table
 from pipeline.repair.words import statistics
 from pipeline.storage import LakeStorage, StorageError, is_uri
+from pipeline.typed.tables import forget_days
 
 __all__ = ["Damage", "Inspection", "inspect", "put_aside", "quarantined_table"]
 
@@ -166,7 +167,8 @@ def put_aside(lake: LakeStorage, table: Table, found: list[Damage], run: str) ->
     """Move lost files to quarantine and remove them from the table; return how many records they should have.
 
     The order is note, files, commit. A run that is killed in between leaves files missing. The next run notes them
-    again and continues. Raises LakeConflict and LakeDamaged.
+    again and continues. A day that lost a file is computed again, also in the tables that are made of bronze. Raises
+    LakeConflict and LakeDamaged.
     """
     lost = [damage for damage in found if damage.is_lost]
     if not lost:
@@ -175,15 +177,17 @@ def put_aside(lake: LakeStorage, table: Table, found: list[Damage], run: str) ->
     for damage in lost:
         lake.move(table.place(damage.file), _aside(table, damage.file))
     notes = {"quarantined": [[damage.file.path, damage.file.rows, damage.reason] for damage in lost]}
-    removed = {damage.file.path for damage in lost}
+    files = [damage.file for damage in lost]
+    removed = {file.path for file in files}
 
     def change(basis: Snapshot) -> Change | None:
         there = tuple(file.path for file in basis.files if file.path in removed)
-        # A day that lost a file is computed again.
-        state = basis.state.without_days({damage.file.values["dt"] for damage in lost})
+        state = basis.state.without_days(files)
         return Change("check", run, removed=there, state=state, notes=notes) if there else None
 
     table.amend(change)
+    if table.name == "bronze":
+        forget_days(lake, files, "check", run)
     return sum(damage.file.rows for damage in lost)
 
 

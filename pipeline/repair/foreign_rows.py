@@ -75,6 +75,13 @@ def accept(table: Table, version: int, run: str) -> bool:
     return is_there
 
 
+def changed_files(table: Table, version: int) -> list[DataFile]:
+    """Return the files that a commit added and removed; all of the table if the log does not say it any more."""
+    entry = table.entry(version)
+    files = [*entry.files("add"), *entry.files("remove")] if entry is not None else []
+    return files if files and all("dt" in file.values for file in files) else list(table.snapshot().files)
+
+
 def _change(lake: LakeStorage, table: Table, commit: ForeignCommit, examples_max: int) -> RowChange | None:
     entry = table.entry(commit.version)
     if entry is None:

@@ -5,16 +5,18 @@
     bronze, one day --each event once--> fit --+--> rejected/<topic>/<version>
                                                '--> typed/<topic>/<version>
 
-A day is computed again if bronze has another number of rows of it than at the last computation, and after an erasure.
-A day that bronze does not have any more stays as it is.
+A day is the records of one Kafka topic of one day. It is computed again if bronze has another number of its rows than
+at the last computation, and if bronze has lost rows of it. A day that bronze does not have any more stays as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
+from math import ceil
+from operator import attrgetter
 from typing import Final
 
 from pyspark import StorageLevel
@@ -25,33 +27,62 @@ from pyspark.sql.types import StringType, StructField, StructType
 from pipeline.day import counts_of_days, replacing
 from pipeline.delta.snapshot import DataFile, Snapshot
 from pipeline.frame import arrow_schema
-from pipeline.lake import LakeConflict, Table, bronze
+from pipeline.lake import LakeConflict, LakeDamaged, Table, bronze
 from pipeline.retention import first_kept
 from pipeline.storage import LakeStorage
 from pipeline.typed.fit import PATH, REASON, fit_batches
 from pipeline.typed.shape import Shape
 from pipeline.typed.tables import ENVELOPE, PARTITIONS, columns_of, rejected_table, typed_table
 
-__all__ = ["Filled", "TopicVersion", "fill", "stale_days"]
+__all__ = ["Filled", "SeenBronze", "TopicVersion", "fill", "stale_days"]
 
-_BATCH_ROWS: Final = "1000"
-"""Rows that a worker's Python gets at a time: a batch of Arrow holds less than 2 GiB."""
+_BATCH_ROWS: Final = 1000
+_BATCH_BYTES: Final = 64 * 1024 * 1024
+"""What a worker's Python gets at a time: a batch of Arrow holds less than 2 GiB."""
+_FILE_BYTES: Final = 128 * 1024 * 1024
+_JOB: Final = "typed"
+_key_of = attrgetter("day_and_topic")
 _RECORD_ORDER: Final = ("archived_at", "kafka_topic_id", "partition", "offset")
 
 
 @dataclass(frozen=True, slots=True)
 class TopicVersion:
-    """A topic of the hub with a version of its schema, and its Kafka topic."""
+    """A topic of the hub with a version of its schema, and its Kafka topic.
+
+    ``digest`` tells schemas apart: a version has one schema, unless the hub's database was restored.
+    """
 
     topic: str
     version: int
     shape: Shape
     kafka_topic: str
+    digest: str = ""
 
     def tables(self, lake: LakeStorage) -> tuple[Table, Table]:
         """Return the tables of its rejected and of its typed rows."""
         typed = typed_table(lake, self.topic, self.version, columns_of(self.shape))
         return rejected_table(lake, self.topic, self.version), typed
+
+
+class SeenBronze:
+    """Bronze, whose log is read again only after another commit."""
+
+    def __init__(self, lake: LakeStorage) -> None:
+        self.lake = lake
+        self.table = bronze(lake)
+        self._seen: Snapshot | None = None
+
+    def snapshot(self) -> Snapshot:
+        """Return bronze as it is. Raises LakeDamaged."""
+        seen = self._seen
+        if seen is None or self.table.entry(seen.version) is None or self.table.entry(seen.version + 1) is not None:
+            self._seen = seen = self.table.snapshot()
+        return seen
+
+    def still_has(self, files: Sequence[DataFile], of: Snapshot) -> bool:
+        """Return whether these files of a snapshot are part of bronze. Raises LakeDamaged."""
+        now = self.snapshot()
+        return now is of or set(files) <= set(now.files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,35 +107,51 @@ class _Draft:
         return sum(file.rows for file in self.files)
 
 
-def stale_days(lake: LakeStorage, of: TopicVersion, since: date, until: date) -> dict[date, int]:
+def stale_days(archived: SeenBronze, of: TopicVersion, since: date, until: date) -> dict[date, int]:
     """Return the days to compute, oldest first, each with its number of rows in bronze. Raises LakeDamaged."""
-    there = counts_of_days(bronze(lake).snapshot().where(lambda file: file.values["topic"] == of.kafka_topic))
-    made = [table.snapshot() for table in of.tables(lake)]
+    there = counts_of_days(archived.snapshot().where(lambda file: file.values["topic"] == of.kafka_topic))
+    tables = of.tables(archived.lake)
+    for table in tables:
+        _refuse_other_schema(table, of)
+    made = [table.snapshot() for table in tables]
     first = max(first_kept(each, of.kafka_topic) for each in made)
     return {
         day: rows
         for day, rows in sorted(there.items())
         if since <= day <= until
         and day.isoformat() >= first
-        and any(rows != each.state.days.get(day.isoformat()) for each in made)
+        and any(rows != each.state.days.get(f"{day} {of.kafka_topic}") for each in made)
     }
 
 
-def fill(spark: SparkSession, lake: LakeStorage, of: TopicVersion, day: date, run: str) -> Filled:
+def _refuse_other_schema(table: Table, of: TopicVersion) -> None:
+    """Raise LakeDamaged if another schema with this number has made the table."""
+    digests = (commit["notes"].get("schema") for commit in table.history() if commit["job"] == _JOB)
+    if next(digests, None) not in (None, of.digest):
+        raise LakeDamaged(
+            f"{table.name} was made by another schema than version {of.version} that the hub has: store a next "
+            f"version, or delete the folder {table.name} and run hookwire pipeline accept-log --table {table.name}"
+        )
+
+
+def fill(spark: SparkSession, archived: SeenBronze, of: TopicVersion, day: date, run: str) -> Filled:
     """Compute a day, and replace it in both tables. The typed rows are committed last.
 
     Raises :class:`LakeConflict` if an erasure or another job changed bronze or a table meanwhile, and LakeDamaged.
     """
-    archived = bronze(lake)
-    source = archived.snapshot().where(lambda file: (file.day, file.values["topic"]) == (day, of.kafka_topic))
+    whole = archived.snapshot()
+    source = whole.where(lambda file: (file.day, file.values["topic"]) == (day, of.kafka_topic))
     if not source.files:
         raise LakeConflict(f"bronze of {day} was deleted meanwhile: run this command again")
-    tables = of.tables(lake)
+    tables = of.tables(archived.lake)
     bases = [table.snapshot() for table in tables]
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _BATCH_ROWS)
-    judged = _judged(archived.read(spark, source), of.shape).persist(StorageLevel.DISK_ONLY)
+    spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", _BATCH_BYTES)
+    judged = _judged(archived.table.read(spark, source), of.shape).persist(StorageLevel.DISK_ONLY)
+    count = ceil(sum(file.bytes for file in source.files) / _FILE_BYTES)
     try:
-        frames = (_rejected(judged), judged.where(F.col(REASON).isNull()))
+        # Without a number, a day has a file for each task of the job.
+        frames = (_rejected(judged).repartition(1), judged.where(F.col(REASON).isNull()).repartition(count))
         drafts = [
             _Draft(table, basis, table.write(frame, basis.number + 1))
             for table, basis, frame in zip(tables, bases, frames, strict=True)
@@ -113,7 +160,9 @@ def fill(spark: SparkSession, lake: LakeStorage, of: TopicVersion, day: date, ru
         judged.unpersist()
     for number, draft in enumerate(drafts):
         try:
-            _commit(archived, source, draft, day, run)
+            if not archived.still_has(source.files, whole):
+                raise LakeConflict(f"bronze of {day} was changed meanwhile: run this command again")
+            _commit(draft, f"{day} {of.kafka_topic}", source.rows, of.digest, run)
         except LakeConflict:
             _discard(drafts[number:])
             raise
@@ -139,15 +188,14 @@ def _rejected(judged: DataFrame) -> DataFrame:
     return judged.where(F.col(REASON).isNotNull()).select(*names, *reasons)
 
 
-def _commit(archived: Table, source: Snapshot, draft: _Draft, day: date, run: str) -> None:
-    """Commit a draft, unless an erasure may have removed rows that are in it.
+def _commit(draft: _Draft, key: str, rows: int, digest: str, run: str) -> None:
+    """Commit a draft after a look at bronze.
 
-    An erasure rewrites bronze first. Then it searches the tables, also for drafts, whose commit it makes fail.
+    An erasure rewrites bronze first. Then it commits to each table, so that this commit fails if the look was before.
     """
-    if not set(source.files) <= set(archived.snapshot().files):
-        raise LakeConflict(f"bronze of {day} was changed meanwhile: run this command again")
     draft.table.refuse_deleted(draft.files)
-    draft.table.commit(draft.basis, replacing(draft.basis, draft.files, {day: source.rows}, "typed", run))
+    change = replacing(draft.basis, draft.files, {key: rows}, _key_of, _JOB, run)
+    draft.table.commit(draft.basis, replace(change, notes={**change.notes, "schema": digest}))
 
 
 def _discard(drafts: Sequence[_Draft]) -> None:

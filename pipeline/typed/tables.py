@@ -12,7 +12,8 @@ version never changes, so the columns of a table never do.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Final
 
@@ -32,13 +33,17 @@ from pyspark.sql.types import (
 )
 
 from pipeline.delta.reading import READERS_OWN
+from pipeline.delta.snapshot import Change, DataFile
 from pipeline.lake import Table
 from pipeline.schema import BRONZE_PARTITIONS
 from pipeline.storage import LakeStorage, reached
 from pipeline.typed.fit import PATH, REASON
 from pipeline.typed.shape import Kind, Shape
 
-__all__ = ["ENVELOPE", "PARTITIONS", "TAKEN", "columns_of", "made_tables", "newest", "rejected_table", "typed_table"]
+__all__ = [
+    "ENVELOPE", "PARTITIONS", "TAKEN", "columns_of", "forget_days", "made_tables", "named_table", "newest",
+    "rejected_table", "typed_table",
+]  # fmt: skip
 
 ENVELOPE: Final = (
     StructField("event_id", StringType()),
@@ -54,6 +59,8 @@ PARTITIONS: Final = (StructField("dt", DateType()), StructField("topic", StringT
 TAKEN: Final = (*(field.name for field in (*ENVELOPE, *PARTITIONS)), REASON, PATH, *READERS_OWN)
 """Names that no column of a payload may have."""
 _FOLDERS: Final = ("typed", "rejected")
+_PLACES: Final = ("", "quarantine/")
+_NAME: Final = re.compile(r"(typed|rejected)/[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*/[0-9]+")
 
 _TYPES: Final[dict[Kind, DataType]] = {
     "boolean": BooleanType(), "date": DateType(), "integer": LongType(), "json": StringType(),
@@ -96,11 +103,26 @@ def _table(lake: LakeStorage, name: str, columns: StructType) -> Table:
 def made_tables(lake: LakeStorage) -> list[Table]:
     """Return the tables of all topics and versions that lie in the lake, with the columns that their logs name.
 
-    Raises :class:`StorageError`.
+    A table of which only files in quarantine are left is among them; it is empty. Raises :class:`StorageError`.
     """
-    topics = (folder for name in _FOLDERS for folder in lake.folders(name))
-    names = (name for topic in topics for name in sorted(lake.folders(topic)))
-    return [_made(lake, name) for name in names if name.rpartition("/")[2].isdecimal()]
+    topics = (folder for name in _FOLDERS for place in _PLACES for folder in lake.folders(f"{place}{name}"))
+    names = (name.removeprefix(_PLACES[1]) for topic in topics for name in sorted(lake.folders(topic)))
+    return [_made(lake, name) for name in dict.fromkeys(names) if _NAME.fullmatch(name)]
+
+
+def named_table(lake: LakeStorage, name: str) -> Table | None:
+    """Return the table of this name, also if it was deleted; None if no topic and version can have it."""
+    return _made(lake, name) if _NAME.fullmatch(name) else None
+
+
+def forget_days(lake: LakeStorage, files: Collection[DataFile], job: str, run: str) -> None:
+    """Let the days of these files of bronze be computed again, because it has lost rows of them.
+
+    It commits to each table, so that a job which computes a day now does not. Raises LakeConflict and LakeDamaged.
+    """
+    for table in made_tables(lake):
+        if table.opened() is not None:
+            table.amend(lambda basis: Change(job, run, state=basis.state.without_days(files)))
 
 
 def _made(lake: LakeStorage, name: str) -> Table:
@@ -113,8 +135,9 @@ def _made(lake: LakeStorage, name: str) -> Table:
 
 
 def newest(tables: Iterable[Table]) -> dict[str, Table]:
-    """Return of each topic the table of its newest version, by ``typed/<topic>`` and ``rejected/<topic>``."""
+    """Return of each topic the newest table with a commit, by ``typed/<topic>`` and ``rejected/<topic>``."""
     found: dict[str, Table] = {}
     for table in sorted(tables, key=lambda table: int(table.name.rpartition("/")[2])):
-        found[table.name.rpartition("/")[0]] = table
+        if table.is_made():
+            found[table.name.rpartition("/")[0]] = table
     return dict(sorted(found.items()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -19,17 +20,18 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from typer.testing import CliRunner
 
+import pipeline.erasure
 import pipeline.typed.day
 from app.cli.failure import CommandFailed
 from app.cli.main import application
 from pipeline.audit.selftest import SelftestRecord, bronze_of
 from pipeline.compaction import compact, crowded
-from pipeline.delta.snapshot import Change
+from pipeline.delta.snapshot import Change, Snapshot
 from pipeline.erasure import Subject, erase
-from pipeline.lake import LakeConflict, Table, bronze
+from pipeline.lake import LakeConflict, LakeDamaged, Table, bronze
 from pipeline.retention import retain
 from pipeline.storage import LakeStorage
-from pipeline.typed.day import Filled, TopicVersion, fill, stale_days
+from pipeline.typed.day import Filled, SeenBronze, TopicVersion, fill, stale_days
 from pipeline.typed.shape import shape_of
 from pipeline.typed.tables import TAKEN, made_tables
 from tests.pipeline.test_maintenance import LARGE, written
@@ -57,9 +59,14 @@ def order(number: int, owner: str = "a", **members: Any) -> SelftestRecord:
     return SelftestRecord(number, owner, json.dumps({"order": number, **members}).encode(), number)
 
 
+def stale(lake: LakeStorage, of: TopicVersion = ORDERS) -> dict[date, int]:
+    return stale_days(SeenBronze(lake), of, DAY, LATER)
+
+
 def filled(spark: SparkSession, lake: LakeStorage, of: TopicVersion = ORDERS) -> list[Filled]:
     """Compute the days that are to be computed."""
-    return [fill(spark, lake, of, day, "run") for day in stale_days(lake, of, DAY, LATER)]
+    archived = SeenBronze(lake)
+    return [fill(spark, archived, of, day, "run") for day in stale_days(archived, of, DAY, LATER)]
 
 
 def rows(lake: LakeStorage, name: str = "typed/orders.made/1") -> list[dict[str, Any]]:
@@ -118,9 +125,9 @@ def test_a_day_is_computed_again_only_when_bronze_has_other_rows_of_it(
     table = written(spark, lake, [order(1)], [order(2)])
     filled(spark, lake)
     compact(spark, table, crowded(table.snapshot(), LATER, LARGE), "run", LARGE)
-    assert stale_days(lake, ORDERS, DAY, LATER) == {}
+    assert stale(lake) == {}
     written(spark, lake, [replace(order(3), value=b"")])
-    assert stale_days(lake, ORDERS, DAY, LATER) == {DAY: 3}
+    assert stale(lake) == {DAY: 3}
     assert (filled(spark, lake), numbers(lake), numbers(lake, "rejected/orders.made/1")) == (
         [Filled(2, 1)],
         [1, 2],
@@ -129,12 +136,85 @@ def test_a_day_is_computed_again_only_when_bronze_has_other_rows_of_it(
     [file] = DeltaTable(lake.spark_path("rejected/orders.made/1")).file_uris()
     Path(file).write_bytes(b"no Parquet")
     code, found = hookwire("check", "--lake", lake.uri, "--quarantine")
-    assert (code, [one["reason"][:3] for one in found["damaged"]], stale_days(lake, ORDERS, DAY, LATER)) == (
+    assert (code, [one["reason"][:3] for one in found["damaged"]], stale(lake)) == (
         1, ["it "], {DAY: 3},
     )  # fmt: skip
     filled(spark, lake)
     assert (numbers(lake), numbers(lake, "rejected/orders.made/1")) == ([1, 2], [3])
     assert hookwire("check", "--lake", lake.uri, "--deep")[0] == 0
+
+
+def test_a_day_of_two_kafka_topics_has_the_rows_of_both(spark: SparkSession, lake: LakeStorage) -> None:
+    """The topic's setting changed: its former Kafka topic has the events of before, and the other one a late event."""
+    table = written(spark, lake, [order(1), order(2)])
+    filled(spark, lake)
+    moved = replace(ORDERS, kafka_topic="orders2")
+    rows_of_it = bronze_of(spark, [order(3)]).withColumn("topic", F.lit("orders2"))
+    basis = table.snapshot()
+    table.commit(basis, Change("archive", "run", table.write(rows_of_it, basis.number + 1)))
+    assert (filled(spark, lake, moved), numbers(lake)) == ([Filled(1, 0)], [1, 2, 3])
+    assert (stale(lake), stale(lake, moved)) == ({}, {})
+
+
+def test_a_day_is_one_file_of_each_table(spark: SparkSession, lake: LakeStorage) -> None:
+    """However many tasks a job has."""
+    table = bronze(lake)
+    frame = bronze_of(spark, [order(n) if n % 3 else replace(order(n), value=b"") for n in range(1, 60)])
+    table.commit(table.snapshot(), Change("archive", "run", table.write(frame.repartition(8), 1)))
+    spark.conf.set("spark.sql.shuffle.partitions", "8")
+    try:
+        filled(spark, lake)
+    finally:
+        spark.conf.unset("spark.sql.shuffle.partitions")
+    assert [len(table.snapshot().files) for table in ORDERS.tables(lake)] == [1, 1]
+
+
+def test_bronze_is_read_once_for_all_days(
+    spark: SparkSession, lake: LakeStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look at a lake of years costs a second."""
+    table = bronze(lake)
+    frame = bronze_of(spark, [order(1), order(2)]).withColumn(
+        "dt", F.expr("date_add(dt, cast(event_number % 2 AS int))")
+    )
+    table.commit(table.snapshot(), Change("archive", "run", table.write(frame, 1)))
+    looks: list[str] = []
+    snapshot = Table.snapshot
+
+    def counted(self: Table) -> Snapshot:
+        looks.append(self.name)
+        return snapshot(self)
+
+    monkeypatch.setattr(Table, "snapshot", counted)
+    assert (len(filled(spark, lake)), looks.count("bronze")) == (2, 1)
+
+
+def test_a_kill_between_the_two_commits_of_a_day_is_healed(
+    spark: SparkSession, lake: LakeStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(spark, lake, [order(1), replace(order(2), value=b"")])
+    step = pipeline.typed.day._commit
+
+    def killed(draft: Any, *arguments: Any) -> None:
+        if draft.table.name.startswith("typed/"):
+            raise KeyboardInterrupt
+        step(draft, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline.typed.day, "_commit", killed)
+        with pytest.raises(KeyboardInterrupt):
+            filled(spark, lake)
+    assert (stale(lake), filled(spark, lake)) == ({DAY: 2}, [Filled(1, 1)])
+    assert (numbers(lake), numbers(lake, "rejected/orders.made/1"), stale(lake)) == ([1], [2], {})
+
+
+def test_tables_of_another_schema_with_the_same_number_are_refused(spark: SparkSession, lake: LakeStorage) -> None:
+    """The hub's database was restored to a moment before the schema was stored."""
+    written(spark, lake, [order(1)])
+    filled(spark, lake, replace(ORDERS, digest="a"))
+    assert stale(lake, replace(ORDERS, digest="a")) == {}
+    with pytest.raises(LakeDamaged, match=r"orders\.made/1 was made by another schema than version 1"):
+        stale(lake, replace(ORDERS, digest="b"))
 
 
 def test_a_version_has_tables_of_its_own(spark: SparkSession, lake: LakeStorage) -> None:
@@ -156,11 +236,11 @@ def test_retention_deletes_days_that_are_not_made_again(spark: SparkSession, lak
     table = written(spark, lake, [order(1)])
     filled(spark, lake)
     retain(lake, table, LATER, "run")
-    assert (stale_days(lake, ORDERS, DAY, LATER), numbers(lake)) == ({}, [1])
+    assert (stale(lake), numbers(lake)) == ({}, [1])
     words = ("retain", "--days", "1", "--table", "typed", "--topic", "orders", "--lake", lake.uri)
     assert [hookwire(*words, *dry)[1]["records"] for dry in (["--dry-run"], [], [])] == [1, 1, 0]
     written(spark, lake, [order(2)])
-    assert (stale_days(lake, ORDERS, DAY, LATER), numbers(lake)) == ({}, [])
+    assert (stale(lake), numbers(lake)) == ({}, [])
 
 
 # --- erasure ----------------------------------------------------------------------------------------------------------
@@ -218,8 +298,83 @@ def test_a_day_of_which_rows_were_erased_is_computed_again(spark: SparkSession, 
     filled(spark, lake)
     erase(spark, lake, table, Subject(("ada",)), "run")
     written(spark, lake, [order(3, "b")])
-    assert stale_days(lake, ORDERS, DAY, LATER) == {DAY: 2}
+    assert stale(lake) == {DAY: 2}
     assert (filled(spark, lake), numbers(lake)) == ([Filled(2, 0)], [2, 3])
+
+
+def test_a_day_of_which_bronze_lost_rows_is_computed_again_although_as_many_came(
+    spark: SparkSession, lake: LakeStorage
+) -> None:
+    """By an erasure of a record that is in no typed table, by quarantine, or by another tool's commit."""
+    foreign = F.when(F.col("event_number") != 2, F.col("event_number"))
+    table = bronze(lake)
+    frame = bronze_of(spark, [order(1), order(2, "ada")]).withColumn("event_number", foreign)
+    table.commit(table.snapshot(), Change("archive", "run", table.write(frame.coalesce(1), 1)))
+    filled(spark, lake)
+    erase(spark, lake, table, Subject(("ada",)), "run")
+    written(spark, lake, [order(3)])
+    assert (stale(lake), filled(spark, lake), numbers(lake)) == ({DAY: 2}, [Filled(2, 0)], [1, 3])
+
+    newest = table.snapshot().files[-1]
+    (folder_of(lake) / table.place(newest)).write_bytes(b"no Parquet")
+    assert hookwire("check", "--lake", lake.uri, "--quarantine")[0] == 1
+    written(spark, lake, [order(4)])
+    assert (stale(lake), filled(spark, lake), numbers(lake)) == ({DAY: 2}, [Filled(2, 0)], [1, 4])
+
+    DeltaTable(lake.spark_path("bronze")).delete("event_number = 1")
+    version = table.snapshot().version
+    written(spark, lake, [order(5)])
+    assert hookwire("accept-commit", str(version), "--lake", lake.uri)[0] == 0
+    assert (stale(lake), filled(spark, lake), numbers(lake)) == ({DAY: 2}, [Filled(2, 0)], [4, 5])
+
+
+def test_a_commit_between_the_two_searches_of_an_erasure_fails(
+    spark: SparkSession, lake: LakeStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store answered late, or the process was stopped: bronze was as the job had read it when it looked."""
+    table = written(spark, lake, [order(1, "ada", name="MARK")])
+    commit, search = Table.commit, pipeline.erasure.find
+    searched: list[str] = []
+    outcome: list[Snapshot | LakeConflict] = []
+
+    def held(self: Table, basis: Snapshot, change: Change) -> Snapshot:
+        if not (self.name.startswith("typed/") and change.job == "typed"):
+            return commit(self, basis, change)
+
+        def committing(spark: SparkSession, of: Table, subject: Subject) -> dict[Any, int]:
+            found = search(spark, of, subject)
+            searched.append(of.name)
+            if searched.count(self.name) == 2 and not outcome:
+                try:
+                    outcome.append(commit(self, basis, change))
+                except LakeConflict as conflict:
+                    outcome.append(conflict)
+            return found
+
+        with monkeypatch.context() as patched:
+            patched.setattr(pipeline.erasure, "find", committing)
+            erase(spark, lake, table, Subject(("ada",)), "run")
+        [made] = outcome
+        if isinstance(made, LakeConflict):
+            raise made
+        return made
+
+    monkeypatch.setattr(Table, "commit", held)
+    with pytest.raises(LakeConflict):
+        filled(spark, lake)
+    assert holding(lake, "MARK") == set()
+
+
+def test_typed_files_in_quarantine_are_erased_after_their_table(spark: SparkSession, lake: LakeStorage) -> None:
+    """A version that nobody reads any more was deleted."""
+    table = written(spark, lake, [order(1, "ada", name="MARK")])
+    filled(spark, lake)
+    shutil.copytree(
+        folder_of(lake) / "typed/orders.made/1/data", folder_of(lake) / "quarantine/typed/orders.made/1/data"
+    )
+    shutil.rmtree(folder_of(lake) / "typed")
+    assert erase(spark, lake, table, Subject(("ada",)), "run").remaining == 0
+    assert (holding(lake, "MARK"), hookwire("views", "--lake", lake.uri)[1].keys()) == (set(), {"orders_made_rejected"})
 
 
 @pytest.mark.parametrize("is_written", [False, True], ids=["before the files are written", "before the commit"])
@@ -311,9 +466,68 @@ def test_the_command_computes_what_the_hub_has_a_schema_for(spark: SparkSession,
     assert numbers(lake, "typed/orders.made/2") == [1]
     with pytest.raises(CommandFailed, match="carts has no schema"):
         typed("--topic", "carts")
-    asyncio.run(execute(hub, "INSERT INTO hookwire.topics (tenant, name) VALUES ('default', 'orders')"))
-    with pytest.raises(CommandFailed, match=r"orders\.made shares the Kafka topic orders"):
-        typed()
+
+
+def test_a_topic_that_cannot_be_computed_does_not_stop_the_others(
+    spark: SparkSession, lake: LakeStorage, hub: str
+) -> None:
+    """One shares its Kafka topic, one has a damaged log. A topic that never goes to Kafka shares nothing."""
+    for statement in (
+        "INSERT INTO hookwire.topics (tenant, name, sinks, kafka_topic) VALUES "
+        "('default', 'carts', '{kafka}', 'orders9'), ('default', 'baskets', '{kafka}', 'orders9'), "
+        "('default', 'orders', '{webhooks}', NULL), ('default', 'broken', NULL, NULL)",
+        "INSERT INTO hookwire.topic_schemas (tenant, topic, version, schema) "
+        "SELECT 'default', t.name, 1, s.schema FROM hookwire.topic_schemas s, hookwire.topics t "
+        "WHERE s.version = 2 AND t.name IN ('carts', 'broken')",
+    ):
+        asyncio.run(execute(hub, statement))
+    written(spark, lake, [order(1)])
+    log = folder_of(lake) / "typed/broken/1/_delta_log/00000000000000000000.json"
+    log.parent.mkdir(parents=True)
+    log.write_text("torn")
+
+    code, done = hookwire("typed", "--lake", lake.uri)
+    assert (code, [(one["topic"], one["reason"][:20]) for one in done["failed"]]) == (
+        1, [("broken", "typed/broken/1/_delt"), ("carts", "it shares the Kafka ")],
+    )  # fmt: skip
+    assert ([one["topic"] for one in done["topics"]], numbers(lake, "typed/orders.made/2")) == (["orders.made"], [1])
+
+
+def test_a_merge_of_bronze_meanwhile_costs_a_repeat(
+    spark: SparkSession, lake: LakeStorage, hub: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It leaves the same rows, so the command goes on."""
+    table = written(spark, lake, [order(1)], [order(2)])
+    step = pipeline.typed.day._rejected
+
+    def merged_first(*arguments: Any) -> Any:
+        monkeypatch.setattr(pipeline.typed.day, "_rejected", step)
+        arguments[0].count()  # the rows are read
+        compact(spark, table, crowded(table.snapshot(), LATER, LARGE), "run", LARGE)
+        return step(*arguments)
+
+    monkeypatch.setattr(pipeline.typed.day, "_rejected", merged_first)
+    assert (hookwire("typed", "--lake", lake.uri)[0], numbers(lake, "typed/orders.made/2")) == (0, [1, 2])
+
+
+def test_a_log_of_bronze_that_was_cut_takes_no_typed_row(spark: SparkSession, lake: LakeStorage, hub: str) -> None:
+    """An old backup was restored. `accept-log` is also for a version of typed rows that somebody deleted."""
+    written(spark, lake, [order(1)], [order(2)])
+    assert hookwire("typed", "--lake", lake.uri)[0] == 0
+    newest = max((folder_of(lake) / "bronze/_delta_log").glob("*.json"))
+    kept = newest.read_bytes()
+    newest.unlink()
+    code, done = hookwire("typed", "--lake", lake.uri)
+    assert (code, "bronze" in done["failed"][0]["reason"], numbers(lake, "typed/orders.made/2")) == (1, True, [1, 2])
+    newest.write_bytes(kept)
+    for kind in ("typed", "rejected"):
+        shutil.rmtree(folder_of(lake) / kind)
+    assert (
+        "accept-log --table rejected/orders.made/2" in hookwire("typed", "--lake", lake.uri)[1]["failed"][0]["reason"]
+    )
+    for kind in ("typed", "rejected"):
+        assert hookwire("accept-log", "--table", f"{kind}/orders.made/2", "--lake", lake.uri)[0] == 0
+    assert (hookwire("typed", "--lake", lake.uri)[0], numbers(lake, "typed/orders.made/2")) == (0, [1, 2])
 
 
 async def execute(url: str, statement: str) -> None:
@@ -363,10 +577,17 @@ def test_views_name_the_newest_tables(lake: LakeStorage) -> None:
     assert hookwire("views", "--engine", "spark", "--lake", lake.uri)[1]["carts"] == (
         f"CREATE OR REPLACE VIEW `carts` AS SELECT * FROM delta.`{lake.spark_path('typed/carts/1')}`;"
     )
-    for table in replace(ORDERS, topic="orders_made", version=1).tables(lake):
+    for topic in ("orders_made", "Carts"):
+        for table in replace(ORDERS, topic=topic, version=1).tables(lake):
+            table.commit(table.snapshot(), Change("typed", "run"))
+    for table in replace(ORDERS, topic="begun", version=1).tables(lake):
+        table.write_rows([], {"dt": "2026-01-15", "topic": "orders"}, 1)  # no commit names it
+    for table in replace(ORDERS, topic="c", version=1).tables(lake):
         table.commit(table.snapshot(), Change("typed", "run"))
-    with pytest.raises(CommandFailed, match="would both be the view orders_made"):
-        hookwire("views", "--lake", lake.uri)
+    done = CliRunner().invoke(application("pipeline"), ["pipeline", "views", "--lake", lake.uri, "--json"])
+    assert (done.exit_code, json.loads(done.stdout).keys()) == (1, {"c", "c_rejected"})
+    assert "typed/Carts/1 and typed/carts/1 would be one view, carts" in done.stderr
+    assert "typed/orders.made/10 and typed/orders_made/1 would be one view, orders_made" in done.stderr
 
 
 def test_a_typed_table_with_a_damaged_log_is_named(lake: LakeStorage, tmp_path: Path) -> None:

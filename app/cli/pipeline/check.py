@@ -132,15 +132,17 @@ def accept_commit(
 ) -> None:
     """Accept a commit of another tool that changed rows, so that `check` and `audit` do not report it any more.
 
-    NUMBER is the number that `hookwire pipeline check` names. The audit still names each lost or altered event.
+    NUMBER is the number that `hookwire pipeline check` names. The audit still names each lost or altered event. `typed`
+    computes the days anew in which bronze has other rows by it.
 
     Examples:
 
       hookwire pipeline accept-commit 17
     """
     from app.cli.pipeline.marks import marked
-    from pipeline.repair.foreign_rows import accept
+    from pipeline.repair.foreign_rows import accept, changed_files
     from pipeline.runs import recorded_run
+    from pipeline.typed.tables import forget_days
 
     settings = settings_from(config)
     storage = lake_of(lake, settings)
@@ -150,6 +152,8 @@ def accept_commit(
     with told_failures(), marked(settings, storage, [named]), recorded_run(storage, "accept-commit", inputs) as run:
         if not accept(named, number, run.id):
             raise CommandFailed(f"{table} has no commit {number} of another tool that waits: see `check`", 2)
+        if table == "bronze":
+            forget_days(storage, changed_files(named, number), "accept-commit", run.id)
     words = f"commit {number} of {table} is accepted"
     print_result({"table": table, "commit": number, "done": "accepted"}, words, as_json=as_json)
 
@@ -166,11 +170,13 @@ def accept_log(lake: Lake = None, table: TableName = "bronze", as_json: Json = F
       hookwire pipeline accept-log
     """
     from app.cli.pipeline.marks import LogMarks
+    from pipeline.typed.tables import named_table
 
     settings = settings_from(config)
     storage = lake_of(lake, settings)
     with told_failures():
-        LogMarks(settings, storage, [_named(storage, table)]).accept()
+        # Somebody may have deleted a version of a topic's typed rows.
+        LogMarks(settings, storage, [named_table(storage, table) or _named(storage, table)]).accept()
     print_result({"table": table, "done": "accepted"}, f"the log of {table} is accepted as it is", as_json=as_json)
 
 
