@@ -46,7 +46,7 @@ _DIRECT = "hookwire_delivery_direct_total"
 _BEFORE = {1: "0.37 before; Outpost 1.09, Hookaido 1.28, Svix 2.07", 10: "0.14 before; Svix 0.61, Outpost 0.86"}
 """Processor milliseconds per delivery at full rate, by fan-out, on 2026-11-23, here and in other products."""
 _BARS = {1: 0.30, 10: 0.12}
-_STATISTICS_SECONDS = 1.5
+STATISTICS_SECONDS = 1.5
 """A backend reports its statistics at most once a second."""
 _WAL = "SELECT wal_sync, wal_bytes::bigint FROM pg_stat_wal"
 _WAL_18 = """
@@ -113,14 +113,14 @@ async def observe(harness: Harness, sink: Sink, rate: float, seconds: float) -> 
     connection = await asyncpg.connect(harness.database_url)
     try:
         await sink.clear()
-        await asyncio.sleep(_STATISTICS_SECONDS)
-        wal, direct = await _wal(connection), await _direct(harness)
+        await asyncio.sleep(STATISTICS_SECONDS)
+        wal, direct = await wal_so_far(connection), await _direct(harness)
         service, database = cpu_seconds(harness.pid), postgres_cpu_seconds(harness.postmaster)
         count = await offer(harness.port, rate, seconds)
         received = await sink.until(count, 60)
         service, database = cpu_seconds(harness.pid) - service, postgres_cpu_seconds(harness.postmaster) - database
-        await asyncio.sleep(_STATISTICS_SECONDS)
-        syncs, size = (after - before for after, before in zip(await _wal(connection), wal, strict=True))
+        await asyncio.sleep(STATISTICS_SECONDS)
+        syncs, size = (after - before for after, before in zip(await wal_so_far(connection), wal, strict=True))
         direct = await _direct(harness) - direct
     finally:
         await connection.close()
@@ -134,7 +134,7 @@ async def _direct(harness: Harness) -> float:
     return float(next(line.split()[1] for line in text.splitlines() if line.startswith(f"{_DIRECT} ")))
 
 
-async def _wal(connection: asyncpg.Connection) -> tuple[int, int]:
+async def wal_so_far(connection: asyncpg.Connection) -> tuple[int, int]:
     """Return the numbers of flushes and of WAL bytes so far."""
     version = connection.get_server_version().major
     [(syncs, size)] = await connection.fetch(_WAL_18 if version >= 18 else _WAL)

@@ -118,10 +118,10 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 @asynccontextmanager
-async def running_harness(*roles: str, **settings: str) -> AsyncIterator[Harness]:
+async def running_harness(*roles: str, tree: str = "", **settings: str) -> AsyncIterator[Harness]:
     """Run ``hookwire serve`` in a process of its own, on an embedded database in a temporary folder.
 
-    With the setting ``database_url`` it uses that database.
+    With the setting ``database_url`` it uses that database. ``tree``: a copy of the repository whose code is run.
     """
     folder = Path(tempfile.mkdtemp(prefix="hookwire-bench-"))
     port = free_port()
@@ -132,6 +132,8 @@ async def running_harness(*roles: str, **settings: str) -> AsyncIterator[Harness
         "HOOKWIRE_LOG_LEVEL": "warning",
         **{f"HOOKWIRE_{name.upper()}": value for name, value in settings.items()},
     }
+    if tree:
+        environment["PYTHONPATH"] = os.pathsep.join([tree, f"{tree}/sdk/src"])
     arguments = [argument for role in roles for argument in ("--role", role)]
     with (folder / "serve.log").open("wb") as log:
         child = await asyncio.to_thread(

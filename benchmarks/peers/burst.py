@@ -57,6 +57,7 @@ class Burst:
     memory_bytes: int
     lost: int
     twice: int
+    ack_p99: float | None = None
 
 
 class _Sender:
@@ -160,6 +161,7 @@ def _burst(sender: _Sender, copies: Sequence[tuple[int, float]], product: Produc
         memory_bytes=product.memory_bytes(),
         lost=sum(max(product.copies - counts[number], 0) for number in acknowledged),
         twice=len(copies) - len(owed),
+        ack_p99=milliseconds(acks, 0.99) if acks else None,
     )
 
 
