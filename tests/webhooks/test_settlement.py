@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from db.errors import Busy, DatabaseError, OutcomeUnknown, ServerTrouble, Unavailable
-from tests.waiting import until
+from tests.waiting import poll, until
 from tests.webhooks.harness import Gated, Harness, delivery_harness
 from webhooks.outcome import Outcome
 from webhooks.result import Result
@@ -56,7 +56,9 @@ class SettlementHarness:
 
 
 @asynccontextmanager
-async def settling(database_url: str, gather_seconds: float = 0.0) -> AsyncIterator[SettlementHarness]:
+async def settling(
+    database_url: str, gather_seconds: float = 0.0, few_seconds: float = 0.0
+) -> AsyncIterator[SettlementHarness]:
     settled: list[Result] = []
 
     def on_settled(results: Sequence[Result]) -> None:
@@ -64,7 +66,7 @@ async def settling(database_url: str, gather_seconds: float = 0.0) -> AsyncItera
 
     async with delivery_harness(database_url) as harness:
         database = Gated(harness.database)
-        settlement = Settlement(database, "w", on_settled, gather_seconds=gather_seconds)
+        settlement = Settlement(database, "w", on_settled, gather_seconds=gather_seconds, few_seconds=few_seconds)
         subscription = await harness.subscribe(CALLBACK)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(settlement.run())
@@ -134,6 +136,45 @@ async def test_a_stop_stores_the_results_that_wait(database_url: str) -> None:
         on.add(only, may_wait=True)
         on.settlement.stop()
         await on.until_settled(1)
+        assert await on.harness.deliveries() == []
+
+
+async def test_few_results_after_others_wait_until_there_are_five(database_url: str) -> None:
+    """GR-04: one commit stores five at 20 a second, too, and no more than five wait (ADR 94)."""
+    async with settling(database_url, few_seconds=3600.0) as on:
+        first, *others = await on.claim(*(b"%d" % n for n in range(6)))
+        on.add(first, may_wait=True)
+        await on.until_settled(1)  # it follows nothing, so that it does not wait
+        for one in others:
+            on.add(one, may_wait=True)
+            await poll()
+        await on.until_settled(6)
+        assert on.database.passed["delivery.settle"] == 2
+
+
+@pytest.mark.parametrize("how", ["a result that may not wait", "a stop"])
+async def test_few_results_after_others_are_stored_with(how: str, database_url: str) -> None:
+    """GR-04 (ADR 94)."""
+    async with settling(database_url, few_seconds=3600.0) as on:
+        first, second, third = await on.claim(b"1", b"2", b"3")
+        on.add(first, may_wait=True)
+        await on.until_settled(1)
+        on.add(second, may_wait=True)
+        await poll()
+        on.add(third, may_wait=how != "a result that may not wait")
+        if how == "a stop":
+            on.settlement.stop()
+        await on.until_settled(3)
+        assert (await on.harness.deliveries(), on.database.passed["delivery.settle"]) == ([], 2)
+
+
+async def test_few_results_after_others_are_stored_at_the_end_of_their_time(database_url: str) -> None:
+    """GR-04 (ADR 94)."""
+    async with settling(database_url, few_seconds=0.05) as on:
+        for number in (b"1", b"2", b"3"):
+            (one,) = await on.claim(number)
+            on.add(one, may_wait=True)
+            await on.until_settled(int(number))
         assert await on.harness.deliveries() == []
 
 
