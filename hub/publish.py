@@ -103,10 +103,11 @@ class Publisher:
         self._queue: deque[Unit] = deque()
         self._unanswered: dict[Unit, float] = {}
         self._expiry: asyncio.TimerHandle | None = None
-        self._arrived = asyncio.Event()
+        self._idle: list[asyncio.Event] = []
+        self._is_called = False
         self._stopping = False
         self._keys_in_commit: set[tuple[str, str]] = set()
-        self.stripes = StripesInUse(self._arrived.set)
+        self.stripes = StripesInUse(self._call)
         self._in_flight: set[Unit] = set()
         self._held: dict[frozenset[int], deque[Unit]] = {}
         self._held_units = 0
@@ -142,7 +143,7 @@ class Publisher:
         except UnicodeEncodeError:
             raise PublishRefused("a key is not Unicode text") from None
         self._queue.append(unit)
-        self._arrived.set()
+        self._call()
         self._await_answer(unit)
         try:
             return await unit.answer
@@ -177,7 +178,8 @@ class Publisher:
         self._stopping = True
         for unit in self._in_flight:
             unit.fail(IdempotencyInFlight())
-        self._arrived.set()
+        for idle in self._idle:
+            idle.set()
 
     async def run(self) -> None:
         """Commit until stopped and the queue is empty."""
@@ -189,10 +191,10 @@ class Publisher:
         while not (self._stopping and not self._queue):
             units = self._take()
             if not units:
-                self._arrived.clear()
                 if not self._stopping or self._queue:
                     await self._wait_for_work()
                 continue
+            self._call()
             keys = set().union(*(unit.idempotency_keys for unit in units))
             stripes = set().union(*(unit.stripes for unit in units))
             self._keys_in_commit |= keys
@@ -205,12 +207,25 @@ class Publisher:
             for unit in busy:
                 self._again(unit, tasks)
 
+    def _call(self) -> None:
+        """Call one writer that waits, if there is work and no other one that was called has yet to look at it."""
+        if self._queue and self._idle and not self._is_called:
+            self._is_called = True
+            self._idle.pop().set()
+
     async def _wait_for_work(self) -> None:
-        # Units whose key is in a commit stay in the queue: look at them again soon.
-        await pause(self._arrived, 0.01 if self._queue else None)
+        called = asyncio.Event()
+        self._idle.append(called)
+        try:
+            # Units whose key is in a commit stay in the queue: look at them again soon.
+            await pause(called, 0.01 if self._queue else None)
+        finally:
+            if called in self._idle:
+                self._idle.remove(called)
 
     def _take(self) -> list[Unit]:
         """Return the next commit's units, without those of a key that is being committed."""
+        self._is_called = False
         most = self._options.commit_drafts_max
         units: list[Unit] = []
         set_aside: list[Unit] = []
@@ -317,7 +332,7 @@ class Publisher:
         unit.retries += 1
         if unit.retries <= self._options.busy_retries:
             self._queue.append(unit)
-            self._arrived.set()
+            self._call()
             return
         if unit.stripes not in self._held:
             self._held[unit.stripes] = deque()
@@ -339,7 +354,7 @@ class Publisher:
         self._in_flight.discard(unit)
         unit.in_flight = False
         self._queue.append(unit)
-        self._arrived.set()
+        self._call()
 
     def _hold(self, unit: Unit) -> None:
         self._held[unit.stripes].append(unit)
