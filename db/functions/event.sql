@@ -200,6 +200,16 @@ DECLARE
     audience_class CONSTANT integer := 1215262575;
     in_tenant CONSTANT text := publish_batch.tenant;
     has_names CONSTANT boolean := array_remove(publish_batch.idempotency_keys, NULL) <> '{}';
+    transaction_id CONSTANT xid8 := pg_current_xact_id();   -- it is drawn before any id of an event
+    is_common CONSTANT boolean :=        -- events of one topic without keys, which a worker waits for
+        direct IS NOT NULL AND array_remove(publish_batch.keys, NULL) = '{}' AND topics[1] = ALL (topics)
+        AND NOT (wait OR prefix OR has_names) AND left_out IS NULL
+        AND octet_length(topics[1]) <= 249 AND topics[1] ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'
+        AND NOT starts_with(topics[1], 'hookwire.');
+    audience hookwire.direct_delivery[]; -- of each event of a common commit; NULL: the outbox
+    is_alone boolean;                    -- a common commit is for webhooks only
+    is_in_order boolean;
+    is_decided boolean := false;         -- a common commit has its audience, or none
     in_layout smallint;
     default_sinks text[];
     inner_sinks text[];   -- of events about jobs and services: brokers get them only where a topic says so
@@ -220,8 +230,93 @@ DECLARE
     made hookwire.direct_delivery[] := '{}';
     direct_items integer[] := '{}';      -- of the drafts: which take the direct way
 BEGIN
+    IF is_common THEN
+        -- An expression costs a tenth of a statement.
+        is_audience_kept :=
+            pg_try_advisory_xact_lock_shared(audience_class, 0) AND pg_try_advisory_xact_lock_shared(audience_class, 1)
+            AND pg_try_advisory_xact_lock_shared(audience_class, 2) AND pg_try_advisory_xact_lock_shared(audience_class, 3)
+            AND pg_try_advisory_xact_lock_shared(audience_class, 4) AND pg_try_advisory_xact_lock_shared(audience_class, 5)
+            AND pg_try_advisory_xact_lock_shared(audience_class, 6) AND pg_try_advisory_xact_lock_shared(audience_class, 7);
+    END IF;
+
+    IF is_audience_kept THEN
+        -- After the locks, one statement for what check_drafts and direct_audience look at, for events that differ in
+        -- their contents only. No row: they take the outbox, or are refused below.
+        is_decided := true;
+        SELECT coalesce(t.sinks, configured.sinks) = '{webhooks}', t.ordered, chosen.audience
+        INTO is_alone, is_in_order, audience
+        FROM hookwire.topics t
+        CROSS JOIN (
+            SELECT ARRAY(SELECT k.name FROM hookwire.sinks k WHERE k.configured AND k.name <> 'jobs') AS sinks
+        ) AS configured
+        CROSS JOIN (
+            SELECT coalesce(array_agg(ROW(NULL, s.id, s.version, s.lease_seconds, NULL)::hookwire.direct_delivery)
+                            FILTER (WHERE s.is_chosen), '{}') AS audience,
+                   coalesce(bool_and(s.is_plain) FILTER (WHERE s.is_chosen), true) AS is_plain,
+                   count(*) FILTER (WHERE s.is_pattern) AS patterns
+            FROM (
+                SELECT x.id, x.version, x.topic_regex IS NOT NULL AS is_pattern,
+                       coalesce(topics[1] ~ x.topic_regex, true) AS is_chosen,
+                       coalesce(x.timeout_seconds, direct.timeout_seconds) + direct.lease_margin_seconds AS lease_seconds,
+                       x.protocol IN ('webhook', 'websub') AND x.filter_path IS NULL AND x.rate_per_second IS NULL
+                       AND NOT x.at_most_once AND x.format <> 'batch' AND NOT (x.ordered AND x.topic_regex IS NOT NULL)
+                       AND (x.paused_until IS NULL OR x.paused_until <= clock_timestamp())
+                       AND (SELECT g.subscription_id FROM hookwire.delivery_gates g
+                            WHERE g.subscription_id = x.id AND g.trips > 0) IS NULL AS is_plain
+                FROM (
+                    (SELECT e.* FROM hookwire.subscriptions e
+                     WHERE e.tenant = in_tenant AND e.topic = topics[1] AND e.state = 'active' AND e.topic_regex IS NULL
+                     LIMIT direct.deliveries_max + 1)
+                    UNION ALL
+                    (SELECT p.* FROM hookwire.subscriptions p
+                     WHERE p.tenant = in_tenant AND p.state = 'active' AND p.topic_regex IS NOT NULL
+                     LIMIT direct.patterns_max + 1)
+                ) AS x
+                WHERE x.protocol NOT IN ('webhook', 'websub') OR x.lease_until IS NULL OR x.lease_until > clock_timestamp()
+            ) AS s
+        ) AS chosen
+        WHERE t.tenant = in_tenant AND t.name = topics[1] AND 'webhooks' = ANY (coalesce(t.sinks, configured.sinks))
+          AND chosen.is_plain AND chosen.patterns <= direct.patterns_max
+          AND cardinality(chosen.audience) * cardinality(units) <= direct.deliveries_max
+          AND NOT EXISTS (SELECT FROM unnest(payloads) AS d(payload)
+                          WHERE d.payload IS NULL
+                             OR octet_length(d.payload) > (SELECT i.payload_bytes_max FROM hookwire.installation i))
+          AND (SELECT h.id FROM hookwire.held h WHERE h.sink = 'webhooks' ORDER BY h.id LIMIT 1) IS NULL
+          AND (SELECT h.topic FROM hookwire.holds h WHERE h.sink = 'webhooks' LIMIT 1) IS NULL
+          AND NOT EXISTS (SELECT FROM hookwire.sinks k WHERE k.name = 'webhooks' AND k.paused_at IS NOT NULL)
+          AND (SELECT r.grp FROM hookwire.relay_terms r WHERE r.sink = 'webhooks' AND NOT r.is_open LIMIT 1) IS NULL
+          AND hookwire.origin() = direct.origin
+          AND current_setting('transaction_isolation') = 'read committed';
+    END IF;
+
+    IF is_alone THEN
+        moment := clock_timestamp();
+        fence := nextval('hookwire.delivery_fence');
+        RETURN QUERY
+        WITH draft AS MATERIALIZED (
+            SELECT d.*, nextval('hookwire.event_id') AS id
+            FROM unnest(content_types, headers, payloads, publishers)
+                     WITH ORDINALITY AS d(content_type, headers, payload, publisher, n)
+        ), stored AS (
+            INSERT INTO hookwire.events (id, accepted_at, ordered, tenant, topic, content_type, headers, sinks, payload,
+                                         published_by)
+            SELECT d.id, moment, is_in_order, in_tenant, topics[1], d.content_type, coalesce(d.headers::jsonb, '{}'),
+                   '{webhooks}', d.payload, d.publisher
+            FROM draft d
+        ), claimed AS (
+            INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, fence, attempts, tenant)
+            SELECT d.id, a.subscription_id, clock_timestamp() + make_interval(secs => a.lease_seconds), moment, fence, 1,
+                   in_tenant
+            FROM draft d CROSS JOIN unnest(audience) AS a
+        ), noted AS (
+            INSERT INTO hookwire.ledger_entries (sink, outcome, ids)
+            SELECT 'webhooks', 'sent', array_agg(d.id) FROM draft d
+        )
+        SELECT d.n::integer, 'stored', d.id, moment, is_in_order, false, false, fence, audience FROM draft d;
+        RETURN;
+    END IF;
+
     PERFORM hookwire.check_drafts(topics, keys, payloads);
-    PERFORM pg_current_xact_id();
     SELECT i.layout INTO in_layout FROM hookwire.installation i;
     SELECT coalesce(array_agg(s.name ORDER BY s.name), '{}'),
            coalesce(array_agg(s.name ORDER BY s.name) FILTER (WHERE s.name = 'webhooks'), '{}')
@@ -294,13 +389,19 @@ BEGIN
         FROM unnest(units) WITH ORDINALITY AS d(unit, n) WHERE d.unit = ANY (busy);
     END IF;
 
-    IF direct IS NOT NULL THEN
+    IF direct IS NOT NULL AND NOT is_decided THEN
         SELECT bool_and(pg_try_advisory_xact_lock_shared(audience_class, s.slot)) INTO is_audience_kept
         FROM generate_series(0, 7) AS s(slot);
     END IF;
-    IF is_audience_kept THEN
+    IF is_decided THEN
+        made := ARRAY(SELECT ROW(d.n, a.subscription_id, a.version, a.lease_seconds, NULL)::hookwire.direct_delivery
+                      FROM generate_series(1, cardinality(units)) AS d(n) LEFT JOIN unnest(audience) AS a ON true
+                      WHERE audience IS NOT NULL);
+    ELSIF is_audience_kept THEN
         -- A later statement than those that took the locks: it sees all that their former holders committed.
         made := ARRAY(SELECT a FROM hookwire.direct_audience(in_tenant, units, topics, keys, orders, routes, busy, direct) AS a);
+    END IF;
+    IF is_audience_kept THEN
         direct_items := ARRAY(SELECT DISTINCT m.n FROM unnest(made) AS m);
     END IF;
 
@@ -417,6 +518,9 @@ Each step of this order is needed by a rule:
   4. Choose the drafts of the direct path.
   5. Draw ids, claim the keys, and store the drafts that won.
   6. Read the others in a second statement.
+
+A common commit has events of one topic without keys, for a worker. There is no stripe or key to take, and one
+statement does step 4 for all of them. If they go to webhooks only, another one does step 5.
 
 Topics below hookwire.job and hookwire.service go to webhooks and pull only, unless their settings name other sinks.
 Only a topic''s own settings name the sink jobs, and the sink left_out.

@@ -100,11 +100,85 @@ async def test_an_event_that_nobody_wants_leaves_the_outbox_alone(sql: asyncpg.C
     assert ([row["subscription_id"] for row in rows], await ways(sql, rows)) == ([None], ["direct"])
 
 
-async def test_what_other_sinks_are_owed_is_in_the_outbox(sql: asyncpg.Connection) -> None:
+@pytest.mark.parametrize("key", ["k", None])
+async def test_what_other_sinks_are_owed_is_in_the_outbox(sql: asyncpg.Connection, key: str | None) -> None:
+    subscription = await sql.fetchval(SUBSCRIBE, False)
     await sql.execute("UPDATE hookwire.topics SET sinks = '{kafka,webhooks}' WHERE name = 't'")
-    rows = await publish(sql, ("t", None))
+    (row,) = await publish(sql, ("t", key))
     owed = await sql.fetch("SELECT id, sink FROM hookwire.outbox")
-    assert ([tuple(row) for row in owed], rows[0]["is_owed"]) == ([(rows[0]["event_id"], "kafka")], True)
+    made = await sql.fetch("SELECT event_id, subscription_id FROM hookwire.deliveries")
+    assert [tuple(one) for one in (*owed, *made)] == [(row["event_id"], "kafka"), (row["event_id"], subscription)]
+    assert (row["subscription_id"], row["is_owed"]) == (subscription, True)
+
+
+async def test_what_is_for_brokers_alone_is_claimed_by_nobody(sql: asyncpg.Connection) -> None:
+    await sql.fetchval(SUBSCRIBE, False)
+    await sql.execute("UPDATE hookwire.topics SET sinks = '{kafka}' WHERE name = 't'")
+    (row,) = await publish(sql, ("t", None))
+    owed = await sql.fetch("SELECT sink FROM hookwire.outbox")
+    assert ([one["sink"] for one in owed], row["subscription_id"], row["is_owed"]) == (["kafka"], None, True)
+
+
+# --- common commits ---------------------------------------------------------------------------------------------
+
+
+async def functions_of(connection: asyncpg.Connection, *drafts: tuple[str, str | None]) -> set[str]:
+    """Publish drafts; return the functions in PL/pgSQL that were called for them."""
+    async with connection.transaction():
+        await connection.execute("SET LOCAL track_functions = 'pl'")
+        await publish(connection, *drafts)
+        called = await connection.fetch("SELECT funcname, schemaname FROM pg_stat_xact_user_functions")
+    return {row["funcname"] for row in called if row["schemaname"] == "hookwire"}
+
+
+async def test_events_of_one_topic_without_keys_take_no_other_function(sql: asyncpg.Connection) -> None:
+    """GR-04: each function and each statement costs more to begin and end than its work for one event."""
+    await sql.fetchval(SUBSCRIBE, False)
+    found = [
+        await functions_of(sql, ("t", None)),
+        await functions_of(sql, ("t", None), ("t", None)),
+        await functions_of(sql, ("t", "k")),
+        await functions_of(sql, ("t", None), ("u", None)),
+    ]
+    general = {"publish_batch", "check_drafts", "direct_audience"}
+    assert found == [{"publish_batch"}, {"publish_batch"}, general, general]
+
+
+async def test_a_common_commit_leaves_the_same_rows_as_any_other(sql: asyncpg.Connection) -> None:
+    """GR-04: a second topic in the commit makes it an uncommon one."""
+    first, second = await sql.fetchval(SUBSCRIBE, False), await sql.fetchval(SUBSCRIBE, True)
+    found = []
+    for drafts in ([("t", None), ("t", None)], [("t", None), ("t", None), ("u", None)]):
+        rows = [row for row in await publish(sql, *drafts) if row["subscription_id"] is not None]
+        ids = sorted({row["event_id"] for row in rows})
+        told = sorted((ids.index(r["event_id"]), r["item"], r["subscription_id"], *_told(r)) for r in rows)
+        stored = await sql.fetch(
+            "SELECT e.topic, e.key, e.ordered, e.sinks, e.headers, e.payload, e.tenant, d.subscription_id, d.attempts,"
+            " d.tenant, d.lane, d.fence = $2 AS is_fenced, d.created_at = e.accepted_at AS is_made_then,"
+            " d.due_at > now() + interval '10 seconds' AS is_leased"
+            " FROM hookwire.events e JOIN hookwire.deliveries d ON d.event_id = e.id"
+            " WHERE e.id = ANY ($1::bigint[]) ORDER BY e.id, d.subscription_id",
+            ids, rows[0]["fence"],
+        )  # fmt: skip
+        found.append((told, [tuple(row) for row in stored], await ways(sql, rows)))
+    common, other = found
+    assert (common, len(common[1])) == (other, 4)
+    assert {row["subscription_id"] for row in rows} == {first, second}
+
+
+def _told(row: asyncpg.Record) -> tuple[object, ...]:
+    return tuple(row[name] for name in ("outcome", "ordered", "is_owed", "version", "lease_seconds", "is_in_lane"))
+
+
+@pytest.mark.parametrize("payload", [None, b"x" * 1_048_577], ids=["none", "too large"])
+async def test_a_common_commit_refuses_a_payload_as_any_other(sql: asyncpg.Connection, payload: bytes | None) -> None:
+    """GR-04, RR-12."""
+    origin = await sql.fetchval("SELECT hookwire.origin()")
+    with pytest.raises(asyncpg.InvalidParameterValueError, match="payload missing or larger"):
+        await sql.fetch(
+            STATEMENTS["direct.publish"], "default", [0], ["t"], [None], [None], [None], [payload], [None], [None],
+            False, None, 0, origin, 15.0, 5.0, 8, 2,
+        )  # fmt: skip
 
 
 # --- the conditions ---------------------------------------------------------------------------------------------
@@ -151,6 +225,21 @@ async def test_what_stands_before_an_event_sends_it_by_the_outbox(sql: asyncpg.C
     assert (before, await way(sql)) == ("direct", "outbox")
 
 
+_OF_A_KEY = (
+    "an earlier event of the key in the outbox", "an earlier event of the shard in the outbox",
+    "an open delivery in the lane", "a key without order",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IN_THE_WAY)
+async def test_what_stands_before_an_event_without_a_key_is_all_but_its_key(sql: asyncpg.Connection, name: str) -> None:
+    """GR-04: a common commit decides by one statement, under the same conditions."""
+    await sql.fetchval(SUBSCRIBE, True)
+    before = await way(sql, key=None)
+    await sql.execute(IN_THE_WAY[name])
+    assert (before, await way(sql, key=None)) == ("direct", "direct" if name in _OF_A_KEY else "outbox")
+
+
 BESIDE = {
     "an earlier event of another shard in the outbox": "SELECT hookwire.publish('t', 'x', key => 'other')",
     "an event of another sink": """INSERT INTO hookwire.outbox (id, layout, shard, sink)
@@ -165,11 +254,14 @@ BESIDE = {
 }
 
 
+@pytest.mark.parametrize("key", ["k", None])
 @pytest.mark.parametrize("name", BESIDE)
-async def test_what_does_not_concern_an_event_is_not_in_its_way(sql: asyncpg.Connection, name: str) -> None:
+async def test_what_does_not_concern_an_event_is_not_in_its_way(
+    sql: asyncpg.Connection, name: str, key: str | None
+) -> None:
     await sql.fetchval(SUBSCRIBE, True)
     await sql.execute(BESIDE[name])
-    assert await way(sql) == "direct"
+    assert await way(sql, key=key) == "direct"
 
 
 async def test_a_low_water_mark_bounds_what_is_looked_at_and_another_origin_forbids_it(sql: asyncpg.Connection) -> None:
@@ -180,8 +272,9 @@ async def test_a_low_water_mark_bounds_what_is_looked_at_and_another_origin_forb
         await way(sql, low=last + 1),
         await way(sql, low=last + 1, origin=UUID(int=1)),
         await way(sql, key="other", origin=UUID(int=1)),
+        await way(sql, key=None, origin=UUID(int=1)),
     ]
-    assert found == ["direct", "outbox", "outbox"]
+    assert found == ["direct", "outbox", "outbox", "outbox"]
 
 
 async def test_of_two_events_of_a_key_in_one_commit_none_goes_past_the_outbox(sql: asyncpg.Connection) -> None:
@@ -190,10 +283,11 @@ async def test_of_two_events_of_a_key_in_one_commit_none_goes_past_the_outbox(sq
     assert await ways(sql, rows) == ["outbox", "direct", "outbox", "direct", "direct"]
 
 
-async def test_a_transaction_with_an_old_snapshot_takes_the_outbox(sql: asyncpg.Connection) -> None:
+@pytest.mark.parametrize("key", ["k", None])
+async def test_a_transaction_with_an_old_snapshot_takes_the_outbox(sql: asyncpg.Connection, key: str | None) -> None:
     """RR-13: there a later statement sees no more than an earlier one."""
     async with sql.transaction(isolation="repeatable_read"):
-        assert await way(sql) == "outbox"
+        assert await way(sql, key=key) == "outbox"
 
 
 # --- the locks --------------------------------------------------------------------------------------------------
@@ -238,9 +332,10 @@ _ACTIVATE: dict[str, Callable[[asyncpg.Connection], Awaitable[object]]] = {
 }
 
 
+@pytest.mark.parametrize("key", ["k", None])
 @pytest.mark.parametrize("name", _ACTIVATE)
 async def test_a_subscription_that_is(
-    name: str, sql: asyncpg.Connection, other: asyncpg.Connection, database_url_both: str
+    name: str, key: str | None, sql: asyncpg.Connection, other: asyncpg.Connection, database_url_both: str
 ) -> None:
     """RR-10: its answer comes after every direct commit that has not seen it, and what is accepted then is for it."""
     await sql.fetchval(SUBSCRIBE, False)
@@ -252,7 +347,7 @@ async def test_a_subscription_that_is(
     watch = await asyncpg.connect(database_url_both)
     publishing = sql.transaction()
     await publishing.start()
-    await publish(sql, ("t", "k"))
+    await publish(sql, ("t", key))
     answer = asyncio.ensure_future(_ACTIVATE[name](other))
     await waits_for_a_lock(watch)
     assert not answer.done()

@@ -30,11 +30,12 @@ _LAZY = 3_600.0
 
 @dataclass
 class Parts:
-    """The harness, relay and receiver that a scenario uses."""
+    """The harness, relay and receiver that a scenario uses. Without a ``key`` its direct commit is a common one."""
 
     harness: Harness
     relay: Relay
     server: HostileServer
+    key: str | None
 
     async def arrived(self, count: int) -> None:
         await self.server.until(lambda server: len(server.requests) >= count)
@@ -113,7 +114,7 @@ async def another_worker_looks_while_it_is_sent(parts: Parts) -> Found:
         await parts.harness.subscribe(slow.url())
         watched = Gated(parts.harness.database)
         async with working_hub(parts.relay, poll_seconds=_LAZY) as hub:
-            await hub.publish("once")
+            await hub.publish("once", parts.key)
             await slow.until(lambda server: len(server.requests) == 1)
             async with parts.harness.working(database=watched, name="w2", poll_seconds=0.01):
                 await until(lambda: _passed(watched, "delivery.due_subscriptions", 3))
@@ -132,7 +133,7 @@ async def its_process_dies_between_commit_and_send(parts: Parts) -> Found:
     """Another worker delivers it when the lease has ended."""
     await parts.harness.subscribe(parts.server.url(), timeout_seconds=0.2)
     hub = Hub(parts.relay, timeout_seconds=0.2, lease_margin_seconds=0.2)
-    await hub.commit_directly("first")  # and nobody takes what it has claimed
+    await hub.commit_directly("first", parts.key)  # and nobody takes what it has claimed
     over = "SELECT bool_and(created_at + interval '1 second' < clock_timestamp()) FROM hookwire.deliveries"
     await until(lambda: parts.harness.sql.fetchval(over))
     watched = Gated(parts.harness.database)
@@ -148,7 +149,7 @@ async def a_subscription_is_activated_before_commit(parts: Parts) -> Found:
     hub = Hub(parts.relay)
     async with parts.harness.database.transaction() as transaction:
         hub._database = transaction  # type: ignore[assignment] # the same statement, with COMMIT at the test's will
-        rows = await hub.commit_directly("first")
+        rows = await hub.commit_directly("first", parts.key)
         answer_of = asyncio.ensure_future(parts.harness.subscribe(parts.server.url()))
         await until(lambda: _is_done_or_waits(parts.harness, answer_of))
         is_answered = answer_of.done()
@@ -167,7 +168,7 @@ async def the_ledger_is_closed(parts: Parts) -> Found:
     """PL-A01: both sides agree about events of both ways."""
     await parts.harness.subscribe(parts.server.url())
     async with working_hub(parts.relay, poll_seconds=_LAZY) as hub:
-        await hub.publish("first")
+        await hub.publish("first", parts.key)
         await parts.harness.publish(b"second", key="k")
         await parts.relay.carry()
         await parts.harness.drained()
@@ -179,13 +180,18 @@ _OUTBOX = "AND o.id >= terms.low"
 _LANE = "WHERE x.subscription_id = s.id AND x.lane = s.lane"
 _LEASE = "clock_timestamp() + make_interval(secs => d.lease_seconds)"
 _LEDGER = "array_agg(DISTINCT d.id) FROM delivery d HAVING count(*) > 0"
+_COMMON_LEASE = "clock_timestamp() + make_interval(secs => a.lease_seconds)"
+_COMMON_LEDGER = "array_agg(d.id) FROM draft d"
+_COMMON_LOCKS = "    IF is_common THEN\n"
+_NO_LOCKS = "    is_audience_kept := is_common;\n    IF false THEN\n"
 
 
 async def _read_before_the_lock(harness: Harness) -> None:
     """As if the conditions stood in the statement that takes the lock: its snapshot is older than the wait."""
     text = await harness.sql.fetchval("SELECT pg_get_functiondef('hookwire.publish_batch'::regproc)")
-    lock, conditions = text.index("    IF prefix THEN\n"), text.index("    IF direct IS NOT NULL THEN\n")
-    end = text.index("    moment := clock_timestamp();\n")
+    lock = text.index("    IF prefix THEN\n")
+    conditions = text.index("    IF direct IS NOT NULL AND NOT is_decided THEN\n")
+    end = text.rindex("    moment := clock_timestamp();\n")
     await harness.sql.execute(text[:lock] + text[conditions:end] + text[lock:conditions] + text[end:])
 
 
@@ -226,9 +232,43 @@ BUGS: dict[str, tuple[Callable[[Harness], Awaitable[object]], Scenario, Found]] 
         {"lost": 1},
     ),
 }
+COMMON_BUGS: dict[str, tuple[Callable[[Harness], Awaitable[object]], Scenario, Found]] = {
+    "no lease is set": (
+        lambda harness: rewrite(harness, "publish_batch", (_COMMON_LEASE, "clock_timestamp()")),
+        another_worker_looks_while_it_is_sent,
+        {"duplicate_adjacent": 1},
+    ),
+    "the lease never ends": (
+        lambda harness: rewrite(harness, "publish_batch", (_COMMON_LEASE, "'infinity'")),
+        its_process_dies_between_commit_and_send,
+        {"lost": 1},
+    ),
+    "the ledger entry is left out": (
+        lambda harness: rewrite(harness, "publish_batch", (_COMMON_LEDGER, f"{_COMMON_LEDGER} HAVING count(*) < 0")),
+        the_ledger_is_closed,
+        {"ledger": 1},
+    ),
+    "an activation does not wait": (
+        lambda harness: harness.sql.execute("DROP TRIGGER await_direct_commits_made ON hookwire.subscriptions"),
+        a_subscription_is_activated_before_commit,
+        {"lost": 1},
+    ),
+    "the locks are not taken": (
+        lambda harness: rewrite(harness, "publish_batch", (_COMMON_LOCKS, _NO_LOCKS)),
+        a_subscription_is_activated_before_commit,
+        {"lost": 1},
+    ),
+}
+_SCENARIOS = {
+    (scenario.__name__, key): scenario
+    for bugs, key in ((BUGS, "k"), (COMMON_BUGS, None))
+    for _, scenario, _ in bugs.values()
+}
 
 
-async def play(database_url: str, scenario: Scenario, bug: Callable[[Harness], Awaitable[object]] | None) -> Found:
+async def play(
+    database_url: str, scenario: Scenario, bug: Callable[[Harness], Awaitable[object]] | None, key: str | None = "k"
+) -> Found:
     async with (
         asyncio.timeout(2 * WAIT_SECONDS_MAX),
         delivery_harness(database_url) as harness,
@@ -237,7 +277,7 @@ async def play(database_url: str, scenario: Scenario, bug: Callable[[Harness], A
     ):
         if bug is not None:
             await bug(harness)
-        return await scenario(Parts(harness, relay, server))
+        return await scenario(Parts(harness, relay, server, key))
 
 
 @pytest.mark.parametrize("name", BUGS)
@@ -247,8 +287,14 @@ async def test_the_checker_finds_it_when(name: str, database_url: str) -> None:
     assert await play(database_url, scenario, bug) == expected
 
 
-@pytest.mark.parametrize("name", [scenario.__name__ for _, scenario, _ in BUGS.values()])
-async def test_it_finds_nothing_when(name: str, database_url: str) -> None:
+@pytest.mark.parametrize("name", COMMON_BUGS)
+async def test_the_checker_finds_it_in_common_commits_when(name: str, database_url: str) -> None:
+    """RR-10, PL-A01, GR-04."""
+    bug, scenario, expected = COMMON_BUGS[name]
+    assert await play(database_url, scenario, bug, key=None) == expected
+
+
+@pytest.mark.parametrize(("name", "key"), _SCENARIOS)
+async def test_it_finds_nothing_when(name: str, key: str | None, database_url: str) -> None:
     """OR-03: the same scenario holds without the bug."""
-    (scenario,) = [scenario for _, scenario, _ in BUGS.values() if scenario.__name__ == name]
-    assert await play(database_url, scenario, None) == {}
+    assert await play(database_url, _SCENARIOS[name, key], None, key) == {}
