@@ -416,7 +416,7 @@ class _Builder:
         """Return the direct path from publishing to the worker, where one process has all roles of it."""
         if self.relaying is None or "deliver" not in roles or not self._settings.has_direct_path:
             return None
-        return DirectPath(self._worker.offers.make, self.relaying.low_water_of_webhooks)
+        return DirectPath(self._worker.offers.make, self.relaying.low_water_of_webhooks, pass_by=self.relaying.pass_by)
 
     @cached_property
     def _worker(self) -> Worker:

@@ -48,10 +48,14 @@ class Offer(Protocol):
 class DirectCommit:
     """One commit by which events may go to the worker."""
 
-    def __init__(self, offer: Offer, low_water: tuple[int, UUID], options: DirectOptions) -> None:
+    def __init__(
+        self, offer: Offer, low_water: tuple[int, UUID], options: DirectOptions,
+        pass_by: Callable[[Sequence[int]], object],
+    ) -> None:  # fmt: skip
         self._offer = offer
         self._low_water = low_water
         self._options = options
+        self._pass_by = pass_by
 
     @property
     def terms(self) -> tuple[object, ...]:
@@ -61,7 +65,8 @@ class DirectCommit:
         return (*self._low_water, *lease, options.deliveries_max, options.patterns_max)
 
     def take(self, rows: Sequence[Row]) -> None:
-        """Hand over the deliveries that the commit has made."""
+        """Hand over the deliveries that the commit has made, and tell of the events that are owed to no sink."""
+        self._pass_by([row["event_id"] for row in rows if row["outcome"] == "stored" and not row["is_owed"]])
         self._offer.take([row for row in rows if row["subscription_id"] is not None])
 
 
@@ -69,7 +74,8 @@ class DirectPath:
     """Decides for one process. ``offer`` returns None where the worker has no room.
 
     ``low_water`` returns the id below which no outbox row of the webhooks is left, with its origin. It returns None
-    where this process does not lead the webhooks.
+    where this process does not lead the webhooks. ``pass_by`` gets the ids of events without an outbox row, so that no
+    relay looks for them.
     """
 
     def __init__(
@@ -77,10 +83,12 @@ class DirectPath:
         offer: Callable[[], Offer | None],
         low_water: Callable[[], tuple[int, UUID] | None],
         options: DirectOptions | None = None,
+        pass_by: Callable[[Sequence[int]], object] = lambda _ids: None,
     ) -> None:
         self._offer = offer
         self._low_water = low_water
         self._options = options or DirectOptions()
+        self._pass_by = pass_by
 
     def begin(self, drafts: int) -> DirectCommit | None:
         """Return the terms of a commit of so many drafts; None: all of them go by the outbox."""
@@ -90,4 +98,4 @@ class DirectPath:
         offer = self._offer() if low_water is not None else None
         if low_water is None or offer is None:
             return None
-        return DirectCommit(offer, low_water, self._options)
+        return DirectCommit(offer, low_water, self._options, self._pass_by)

@@ -8,7 +8,7 @@
           |                        +--- back off <--- SinkUnavailable, DatabaseError ---------------+
           +------------------------- asked for, LeadershipLost, Fenced -------------------------------------+
 
-The order of a take-over is RO-04's. "Read the term again" is needed because a broker grants its fence to the last
+The order of a take-over matters. "Read the term again" is needed because a broker grants its fence to the last
 caller. A leader that wakes up late could fence the rightful one; it detects that here and stops.
 
 Several batches may be in flight (``features.overlap``); the next claim skips their records. Acknowledged records that
@@ -16,7 +16,7 @@ could not be purged yet also stay in memory. This term does not send them again.
 
 A receipt that leaves records open is a setback. Batches claimed before it may hold later records of the same keys, so
 they go back unsent. The next claim waits until their manifests are gone and the holds exist. A later number must not be
-committed while an earlier manifest stands (RR-06).
+committed while an earlier manifest stands.
 
 Held records are probed after claims (`relay.holds.probes`), while nothing is in flight.
 """
@@ -55,7 +55,7 @@ _log = structlog.get_logger(__name__)
 
 
 class MarkerAhead(Exception):
-    """The broker has committed a batch that this database never wrote: a restored or cloned database (RP-10)."""
+    """The broker has committed a batch that this database never wrote: a restored or cloned database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +132,10 @@ class Harvester:
         if holds_are_due or not self._outbox.is_carried_through(last_id, origin):
             self._wake.poll()
 
+    def pass_by(self, ids: Sequence[int]) -> None:
+        """Note events that are owed to no sink, so that a poll does not look for them."""
+        self._outbox.pass_by(ids)
+
     async def lead(self, election: Election, lease: Lease) -> None:
         """Hold a lease until it is asked for or lost. Finish and purge the records in flight when it is asked for. One
         term at a time: this process may get a lease again while it is still leaving it.
@@ -160,12 +164,12 @@ class Harvester:
                 await self._serve(term)
             except Fenced as over:
                 end_if_cancelled()
-                # The process that fenced us may be a former leader. Acquire again, for a term above its own (F55).
+                # The process that fenced us may be a former leader. Acquire again, for a term above its own.
                 self._observer.fenced(_leader_id(term), str(over))
                 await pause(self._asked, self._options.backoff_seconds_first)
                 return
             except MarkerAhead as finding:
-                # Only a person can resolve it; the other sinks go on meanwhile (RR-09).
+                # Only a person can resolve it; the other sinks go on meanwhile.
                 self.state = "refused"
                 self._report(term, finding)
                 await pause(self._asked, self._options.refused_seconds)
@@ -197,7 +201,7 @@ class Harvester:
         # The cause of the reopening may have been another database: trust no low-water mark.
         self._outbox.begin(term.shards)
         if not await self._outbox.recognise():
-            self._unpurged.forget()  # their ids may now belong to other events (FC-01)
+            self._unpurged.forget()  # their ids may now belong to other events
         committed = await self._sink.open(term)
         end_if_cancelled()
         term = await self._outbox.assert_term(term)
@@ -368,7 +372,7 @@ class Harvester:
         second, and so on.
 
         Each round is purged before the next is sent. So at most one record of a key is ever acknowledged and not yet
-        purged. A crash repeats only that record, so its copies are neighbours (RR-01).
+        purged. A crash repeats only that record, so its copies are neighbours.
         """
         features = self._sink.features
         return (batch,) if features.window == "batch" or features.purges else rounds_by_key(batch)

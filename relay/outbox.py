@@ -21,7 +21,7 @@ their origin. It fails where another server answers, and the harvester starts an
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -42,6 +42,8 @@ _log = structlog.get_logger(__name__)
 
 _PER_SHARD_MIN = 64
 _WALKED_MAX = 2_000  # number of purged records whose reading takes as long as moving the marks
+_UNOWED_MAX = 10_000
+"""So many ids are remembered that do not follow a carried one. Beyond that, the marks have to move first."""
 _UNSETTLED = 0.05  # share of the usual pause between two moves, while no mark is safe yet
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -86,6 +88,7 @@ class Outbox:
         self._walked = 0
         self._numbered = 0
         self._carried_through: int | None = None
+        self._unowed: set[int] = set()
         self._per_shard = _PER_SHARD_MIN
         self.took_all = False
         """Whether the last claim returned all records of its snapshot that were not in flight."""
@@ -98,6 +101,7 @@ class Outbox:
         self._horizon_at = 0.0
         self._passed = self._walked = self._numbered = 0
         self._carried_through = None
+        self._unowed.clear()
 
     async def recognise(self) -> bool:
         """Read the origin of the ids from now on; return whether it is still the known one."""
@@ -113,7 +117,19 @@ class Outbox:
 
     def is_carried_through(self, last_id: int, origin: UUID) -> bool:
         """Return whether no record up to the last drawn id is owed or can still appear."""
-        return (last_id, origin) == (self._carried_through, self._origin)
+        return origin == self._origin and self._carried_through is not None and last_id <= self._carried_through
+
+    def pass_by(self, ids: Iterable[int]) -> None:
+        """Note events whose commit owed no sink a record. Those that follow a carried id without a gap are carried."""
+        if len(self._unowed) >= _UNOWED_MAX:
+            self._unowed.clear()
+        self._unowed.update(ids)
+        self._carry_on()
+
+    def _carry_on(self) -> None:
+        while self._carried_through is not None and self._carried_through + 1 in self._unowed:
+            self._carried_through += 1
+            self._unowed.remove(self._carried_through)
 
     async def claim(self, term: Term, in_flight: Collection[int], limit: int, bytes_max: int) -> list[Record]:
         """Return the lowest records that are not in flight, in id order. The list is also empty when the term is over.
@@ -236,13 +252,20 @@ class Outbox:
         if await self._move_marks(horizon, horizon):
             self._settled, self._horizon = horizon, None
             self._passed = self._walked = 0
-            self._carried_through = horizon.mark if min(self._low.values()) > horizon.mark else None
+            self._note_carried(horizon.mark if min(self._low.values()) > horizon.mark else None)
             return
         self._walked //= 2  # so look again soon
         if self._settled is None:
             self._horizon_at = now + self._horizon_seconds * _UNSETTLED
         elif min(self._low.values()) <= self._settled.mark:
             await self._move_marks(self._settled, horizon)
+
+    def _note_carried(self, mark: int | None) -> None:
+        """Note up to which id nothing is owed; None: something is. Events that were passed by may be further on."""
+        self._carried_through = None if mark is None else max(mark, self._carried_through or 0)
+        if self._carried_through is not None:
+            self._unowed = {one for one in self._unowed if one > self._carried_through}
+            self._carry_on()
 
     async def _move_marks(self, upto: _Horizon, waiting: _Horizon) -> bool:
         """Move each shard's mark to its lowest record at or below this horizon, or behind it. Return False when that is

@@ -95,6 +95,11 @@ class Relaying:
         for harvester, _sink in self._harvesters:
             harvester.on_poll(last_id, origin, holds_are_due=holds_are_due)
 
+    def pass_by(self, ids: Sequence[int]) -> None:
+        """Note events of this process that are owed to no sink."""
+        for harvester, _sink in self._harvesters:
+            harvester.pass_by(ids)
+
     def states(self) -> dict[str, tuple[str, str]]:
         """Return for each sink its state in one word, and the last error."""
         return {relay.sink_name: (relay.state, relay.last_error) for relay in self.relays}

@@ -48,13 +48,31 @@ def test_a_commit_has_terms_where_nothing_in_the_process_is_in_its_way(
 def test_the_worker_gets_the_deliveries_of_a_commit() -> None:
     offered = Offered()
     path = DirectPath(lambda: offered, lambda: (1, ORIGIN))
-    rows = [
-        {"event_id": 1, "subscription_id": 5, "is_owed": False},
-        {"event_id": 1, "subscription_id": 6, "is_owed": False},
-        {"event_id": 2, "subscription_id": None, "is_owed": False},
-    ]
     commit = path.begin(2)
     assert commit is not None
-    commit.take(rows)
-    commit.take([{"event_id": 3, "subscription_id": None, "is_owed": True}])
+    commit.take([row(1, 5), row(1, 6), row(2, None)])
+    commit.take([row(3, None, is_owed=True)])
     assert offered.taken == [1, 1]
+
+
+def test_the_relays_pass_by_new_events_that_are_owed_to_no_sink() -> None:
+    """GR-04: a poll looked for them each second. An event that a repeat found may still wait for its relay."""
+    passed_by: list[int] = []
+    path = DirectPath(lambda: OFFERED, lambda: (1, ORIGIN), pass_by=passed_by.extend)
+    commit = path.begin(4)
+    assert commit is not None
+    commit.take(
+        [
+            row(4, 5),
+            row(5, None),
+            row(6, 5, is_owed=True),
+            row(2, None, outcome="replayed"),
+            row(None, None, outcome="busy"),
+        ]
+    )
+    assert passed_by == [4, 5]
+
+
+def row(event: int | None, subscription: int | None, *, is_owed: bool = False, outcome: str = "stored") -> Row:
+    """A row of ``direct.publish``."""
+    return {"event_id": event, "subscription_id": subscription, "is_owed": is_owed, "outcome": outcome}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
@@ -483,6 +483,44 @@ async def test_nothing_is_known_to_be_carried_of_ids_of_another_origin(harness: 
     await outbox.advance_low_water()
     origin = await harness.connection.fetchval("SELECT hookwire.origin()")
     assert [outbox.is_carried_through(last, of) for of in (origin, uuid4())] == [True, False]
+
+
+async def test_events_that_are_owed_to_nobody_are_carried_if_they_follow_without_a_gap(harness: Harness) -> None:
+    """GR-04: a relay looked each second for the events that its own process had delivered directly."""
+    outbox = outbox_of(harness)
+    last = await drawn_and_rolled_back(harness, 2)
+    origin = await harness.connection.fetchval("SELECT hookwire.origin()")
+    outbox.pass_by([last + 1])  # the marks have not moved yet
+    await until(lambda: moved(outbox, last, origin, is_carried=True))
+    found = []
+    for ids in ([], [last + 4, last + 3], [last + 2]):
+        outbox.pass_by(ids)
+        found.append([outbox.is_carried_through(last + n, origin) for n in range(6)])
+    assert found == [
+        [True, True, False, False, False, False],
+        [True, True, False, False, False, False],
+        [True, True, True, True, True, False],
+    ]
+    outbox.begin(range(SHARDS))
+    assert not outbox.is_carried_through(last, origin)
+
+
+async def test_marks_that_move_take_back_no_event_that_was_passed_by(harness: Harness) -> None:
+    """GR-04: the mark was drawn before these events."""
+    outbox = outbox_of(harness)
+    last = await drawn_and_rolled_back(harness, 2)
+    origin = await harness.connection.fetchval("SELECT hookwire.origin()")
+    await until(lambda: moved(outbox, last, origin, is_carried=True))
+    outbox.pass_by([last + 1])
+    await outbox.advance_low_water()
+    assert outbox.is_carried_through(last + 1, origin)
+    await harness.publish("a")
+    await until(lambda: moved(outbox, last, origin, is_carried=False))
+
+
+async def moved(outbox: Outbox, last: int, origin: UUID, *, is_carried: bool) -> bool:
+    await outbox.advance_low_water()
+    return outbox.is_carried_through(last, origin) == is_carried
 
 
 async def test_a_relay_tells_its_low_water_mark_while_it_leads(harness: Harness) -> None:
