@@ -127,9 +127,8 @@ async def _settled(harness: Harness, load: Load) -> list[float]:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{len(found)} attempts were stored in time")
             # Settlements overlap, so that a lower id may follow: a hundred are read again.
-            for row in await connection.fetch(_ATTEMPTS, max(found, default=first + 100) - 100):
-                if row["event_id"] > first:
-                    found.setdefault(row["event_id"], time.time() - row["sent_at"])
+            for row in await connection.fetch(_ATTEMPTS, max(first, max(found, default=first) - 100)):
+                found.setdefault(row["event_id"], time.time() - row["sent_at"])
             await asyncio.sleep(0.005)
     finally:
         await connection.close()

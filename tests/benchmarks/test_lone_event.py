@@ -12,7 +12,7 @@ def cost(hub: float, database: float, ack: float) -> _Cost:
 
 
 def test_the_table_compares_medians_with_the_code_of_before_and_names_the_bar() -> None:
-    """GR-04."""
+    """HO-10."""
     costs = {
         "this tree": [cost(1.0, 1.0, 2.0), cost(3.0, 1.0, 3.0), cost(9.0, 1.0, 1.0)],
         "before": [cost(4.0, 4.0, 4.0)],
@@ -28,7 +28,7 @@ def test_the_table_compares_medians_with_the_code_of_before_and_names_the_bar() 
 
 
 def test_another_rate_has_another_bar() -> None:
-    """GR-04."""
+    """HO-10."""
     costs = {"this tree": [cost(1.0, 1.0, 2.0)], "before": [cost(1.0, 1.0, 4.0)]}
 
     *_, before = _table(200.0, costs)
