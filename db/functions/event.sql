@@ -264,11 +264,16 @@ BEGIN
                        AND (SELECT g.subscription_id FROM hookwire.delivery_gates g
                             WHERE g.subscription_id = x.id AND g.trips > 0) IS NULL AS is_plain
                 FROM (
-                    (SELECT e.* FROM hookwire.subscriptions e
+                    -- Each column is described in each step when the statement starts, so that only those looked at are read.
+                    (SELECT e.id, e.version, e.topic_regex, e.protocol, e.format, e.ordered, e.at_most_once, e.filter_path,
+                            e.rate_per_second, e.timeout_seconds, e.paused_until, e.lease_until
+                     FROM hookwire.subscriptions e
                      WHERE e.tenant = in_tenant AND e.topic = topics[1] AND e.state = 'active' AND e.topic_regex IS NULL
                      LIMIT direct.deliveries_max + 1)
                     UNION ALL
-                    (SELECT p.* FROM hookwire.subscriptions p
+                    (SELECT p.id, p.version, p.topic_regex, p.protocol, p.format, p.ordered, p.at_most_once, p.filter_path,
+                            p.rate_per_second, p.timeout_seconds, p.paused_until, p.lease_until
+                     FROM hookwire.subscriptions p
                      WHERE p.tenant = in_tenant AND p.state = 'active' AND p.topic_regex IS NOT NULL
                      LIMIT direct.patterns_max + 1)
                 ) AS x
