@@ -140,7 +140,7 @@ async def test_a_stop_stores_the_results_that_wait(database_url: str) -> None:
 
 
 async def test_few_results_after_others_wait_until_there_are_five(database_url: str) -> None:
-    """GR-04: one commit stores five at 20 a second, too, and no more than five wait (ADR 94)."""
+    """GR-04: one commit stores five at 20 a second, too, and no more than five wait (ADR 96)."""
     async with settling(database_url, few_seconds=3600.0) as on:
         first, *others = await on.claim(*(b"%d" % n for n in range(6)))
         on.add(first, may_wait=True)
@@ -154,7 +154,7 @@ async def test_few_results_after_others_wait_until_there_are_five(database_url: 
 
 @pytest.mark.parametrize("how", ["a result that may not wait", "a stop"])
 async def test_few_results_after_others_are_stored_with(how: str, database_url: str) -> None:
-    """GR-04 (ADR 94)."""
+    """GR-04 (ADR 96)."""
     async with settling(database_url, few_seconds=3600.0) as on:
         first, second, third = await on.claim(b"1", b"2", b"3")
         on.add(first, may_wait=True)
@@ -169,7 +169,7 @@ async def test_few_results_after_others_are_stored_with(how: str, database_url: 
 
 
 async def test_few_results_after_others_are_stored_at_the_end_of_their_time(database_url: str) -> None:
-    """GR-04 (ADR 94)."""
+    """GR-04 (ADR 96)."""
     async with settling(database_url, few_seconds=0.05) as on:
         for number in (b"1", b"2", b"3"):
             (one,) = await on.claim(number)
