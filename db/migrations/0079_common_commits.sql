@@ -11,7 +11,7 @@ DECLARE
     audience_class CONSTANT integer := 1215262575;
     in_tenant CONSTANT text := publish_batch.tenant;
     has_names CONSTANT boolean := array_remove(publish_batch.idempotency_keys, NULL) <> '{}';
-    transaction_id CONSTANT xid8 := pg_current_xact_id();   -- it is drawn before any id of an event
+    transaction_id CONSTANT xid8 := pg_current_xact_id();   -- never read: it is drawn before any id of an event
     is_common CONSTANT boolean :=        -- events of one topic without keys, which a worker waits for
         direct IS NOT NULL AND array_remove(publish_batch.keys, NULL) = '{}' AND topics[1] = ALL (topics)
         AND NOT (wait OR prefix OR has_names) AND left_out IS NULL
@@ -20,7 +20,6 @@ DECLARE
     audience hookwire.direct_delivery[]; -- of each event of a common commit; NULL: the outbox
     is_alone boolean;                    -- a common commit is for webhooks only
     is_in_order boolean;
-    is_decided boolean := false;         -- a common commit has its audience, or none
     in_layout smallint;
     default_sinks text[];
     inner_sinks text[];   -- of events about jobs and services: brokers get them only where a topic says so
@@ -52,8 +51,8 @@ BEGIN
 
     IF is_audience_kept THEN
         -- After the locks, one statement for what check_drafts and direct_audience look at, for events that differ in
-        -- their contents only. No row: they take the outbox, or are refused below.
-        is_decided := true;
+        -- their contents only. No row: they take the outbox, or are refused below. What has a limit is counted as it
+        -- was read, with subscriptions whose lease is over: beyond a limit, others were not read.
         SELECT coalesce(t.sinks, configured.sinks) = '{webhooks}', t.ordered, chosen.audience
         INTO is_alone, is_in_order, audience
         FROM hookwire.topics t
@@ -62,12 +61,14 @@ BEGIN
         ) AS configured
         CROSS JOIN (
             SELECT coalesce(array_agg(ROW(NULL, s.id, s.version, s.lease_seconds, NULL)::hookwire.direct_delivery)
-                            FILTER (WHERE s.is_chosen), '{}') AS audience,
-                   coalesce(bool_and(s.is_plain) FILTER (WHERE s.is_chosen), true) AS is_plain,
-                   count(*) FILTER (WHERE s.is_pattern) AS patterns
+                            FILTER (WHERE s.is_chosen AND s.is_alive), '{}') AS audience,
+                   coalesce(bool_and(s.is_plain) FILTER (WHERE s.is_chosen AND s.is_alive), true) AS is_plain,
+                   count(*) FILTER (WHERE s.is_chosen) AS deliveries, count(*) FILTER (WHERE s.is_pattern) AS patterns
             FROM (
                 SELECT x.id, x.version, x.topic_regex IS NOT NULL AS is_pattern,
                        coalesce(topics[1] ~ x.topic_regex, true) AS is_chosen,
+                       x.protocol NOT IN ('webhook', 'websub') OR x.lease_until IS NULL OR x.lease_until > clock_timestamp()
+                           AS is_alive,
                        coalesce(x.timeout_seconds, direct.timeout_seconds) + direct.lease_margin_seconds AS lease_seconds,
                        x.protocol IN ('webhook', 'websub') AND x.filter_path IS NULL AND x.rate_per_second IS NULL
                        AND NOT x.at_most_once AND x.format <> 'batch' AND NOT (x.ordered AND x.topic_regex IS NOT NULL)
@@ -88,12 +89,11 @@ BEGIN
                      WHERE p.tenant = in_tenant AND p.state = 'active' AND p.topic_regex IS NOT NULL
                      LIMIT direct.patterns_max + 1)
                 ) AS x
-                WHERE x.protocol NOT IN ('webhook', 'websub') OR x.lease_until IS NULL OR x.lease_until > clock_timestamp()
             ) AS s
         ) AS chosen
         WHERE t.tenant = in_tenant AND t.name = topics[1] AND 'webhooks' = ANY (coalesce(t.sinks, configured.sinks))
           AND chosen.is_plain AND chosen.patterns <= direct.patterns_max
-          AND cardinality(chosen.audience) * cardinality(units) <= direct.deliveries_max
+          AND chosen.deliveries * cardinality(units) <= direct.deliveries_max
           AND NOT EXISTS (SELECT FROM unnest(payloads) AS d(payload)
                           WHERE d.payload IS NULL
                              OR octet_length(d.payload) > (SELECT i.payload_bytes_max FROM hookwire.installation i))
@@ -205,14 +205,15 @@ BEGIN
         FROM unnest(units) WITH ORDINALITY AS d(unit, n) WHERE d.unit = ANY (busy);
     END IF;
 
-    IF direct IS NOT NULL AND NOT is_decided THEN
+    IF direct IS NOT NULL AND is_common IS NOT TRUE THEN
         SELECT bool_and(pg_try_advisory_xact_lock_shared(audience_class, s.slot)) INTO is_audience_kept
         FROM generate_series(0, 7) AS s(slot);
     END IF;
-    IF is_decided THEN
+    IF is_audience_kept AND is_common THEN
+        -- The sinks were read again meanwhile, for the outbox. What no longer goes to webhooks has no deliveries.
         made := ARRAY(SELECT ROW(d.n, a.subscription_id, a.version, a.lease_seconds, NULL)::hookwire.direct_delivery
                       FROM generate_series(1, cardinality(units)) AS d(n) LEFT JOIN unnest(audience) AS a ON true
-                      WHERE audience IS NOT NULL);
+                      WHERE audience IS NOT NULL AND 'webhooks' = ANY (string_to_array(routes[d.n], ',')));
     ELSIF is_audience_kept THEN
         -- A later statement than those that took the locks: it sees all that their former holders committed.
         made := ARRAY(SELECT a FROM hookwire.direct_audience(in_tenant, units, topics, keys, orders, routes, busy, direct) AS a);

@@ -111,6 +111,29 @@ async def test_what_other_sinks_are_owed_is_in_the_outbox(sql: asyncpg.Connectio
     assert (row["subscription_id"], row["is_owed"]) == (subscription, True)
 
 
+async def test_a_topic_that_leaves_the_webhooks_during_a_common_commit_owes_them_nothing(
+    sql: asyncpg.Connection,
+) -> None:
+    """GR-04: the ledger would have an entry for a sink that the event does not name. The check of drafts runs between
+    the two statements that read the sinks of the topic.
+    """
+    await sql.fetchval(SUBSCRIBE, False)
+    await sql.execute("UPDATE hookwire.topics SET sinks = '{kafka,webhooks}' WHERE name = 't'")
+    await sql.execute(
+        "CREATE OR REPLACE FUNCTION hookwire.check_drafts(topics text[], keys text[], payloads bytea[]) RETURNS void"
+        " LANGUAGE sql AS $$ UPDATE hookwire.topics SET sinks = '{kafka}' WHERE name = 't' $$"
+    )
+    (row,) = await publish(sql, ("t", None))
+    found = [
+        await sql.fetchval("SELECT sinks FROM hookwire.events"),
+        [one["sink"] for one in await sql.fetch("SELECT sink FROM hookwire.outbox")],
+        await sql.fetchval("SELECT count(*) FROM hookwire.deliveries"),
+        await sql.fetchval("SELECT count(*) FROM hookwire.ledger_entries"),
+        row["subscription_id"],
+    ]
+    assert found == [["kafka"], ["kafka"], 0, 0, None]
+
+
 async def test_what_is_for_brokers_alone_is_claimed_by_nobody(sql: asyncpg.Connection) -> None:
     await sql.fetchval(SUBSCRIBE, False)
     await sql.execute("UPDATE hookwire.topics SET sinks = '{kafka}' WHERE name = 't'")
@@ -211,6 +234,7 @@ IN_THE_WAY = {
     "an ordered pattern": "UPDATE hookwire.subscriptions SET topic = '#', topic_regex = '^t$'",
     "too many patterns": _SOME.format("'x.*', '^x[.]'", "NULL", 3),
     "too many subscribers": _SOME.format("'t', NULL", "NULL", 8),
+    "a pause of the sink": "UPDATE hookwire.sinks SET paused_at = now() WHERE name = 'webhooks'",
     "a topic without a row": "DELETE FROM hookwire.topics",
     "a key without order": "UPDATE hookwire.topics SET ordered = false",
 }
@@ -231,13 +255,49 @@ _OF_A_KEY = (
 )  # fmt: skip
 
 
+@pytest.mark.parametrize("sinks", ["webhooks", "kafka,webhooks"])
 @pytest.mark.parametrize("name", IN_THE_WAY)
-async def test_what_stands_before_an_event_without_a_key_is_all_but_its_key(sql: asyncpg.Connection, name: str) -> None:
-    """GR-04: a common commit decides by one statement, under the same conditions."""
+async def test_what_stands_before_an_event_without_a_key_is_all_but_its_key(
+    sql: asyncpg.Connection, name: str, sinks: str
+) -> None:
+    """GR-04: a common commit decides by one statement, under the same conditions, also where other sinks are owed."""
     await sql.fetchval(SUBSCRIBE, True)
+    await sql.execute("UPDATE hookwire.topics SET sinks = string_to_array($1, ',')", sinks)
     before = await way(sql, key=None)
     await sql.execute(IN_THE_WAY[name])
     assert (before, await way(sql, key=None)) == ("direct", "direct" if name in _OF_A_KEY else "outbox")
+
+
+async def test_a_limit_of_deliveries_is_that_of_all_events_of_a_commit(sql: asyncpg.Connection) -> None:
+    await sql.execute(_SOME.format("'t', NULL", "NULL", 4))
+    found = []
+    for keys in (["a", "b"], [None, None]):
+        two = await publish(sql, *(("t", key) for key in keys), deliveries_max=8)
+        found.append(await ways(sql, two))
+        two = await publish(sql, *(("t", key) for key in keys), deliveries_max=7)
+        found.append(await ways(sql, two))
+    assert found == [["direct"] * 2, ["outbox"] * 2] * 2
+
+
+_OVER = """UPDATE hookwire.subscriptions
+    SET protocol = 'websub', identity = sha256(public_id::bytea), lease_until = now() + interval '1 hour'
+        * CASE WHEN public_id = 'sub_' || $1::integer THEN -1 ELSE 1 END"""
+
+
+@pytest.mark.parametrize("key", ["k", None])
+@pytest.mark.parametrize("kind", ["subscribers", "patterns"])
+async def test_a_subscription_whose_lease_is_over_counts_for_the_limit_of(
+    kind: str, key: str | None, sql: asyncpg.Connection
+) -> None:
+    """GR-04: each limit is of what is read. Those that were not read for it would get nothing."""
+    topic = "'t', NULL" if kind == "subscribers" else "'#', '^t$'"
+    limit = "deliveries_max" if kind == "subscribers" else "patterns_max"
+    await sql.execute(_SOME.format(topic, "NULL", 4))
+    found = []
+    for over in range(1, 5):  # an index chooses which of them are read
+        await sql.execute(_OVER, over)
+        found.append(await way(sql, key=key, **{limit: 2}))
+    assert found == ["outbox"] * 4
 
 
 BESIDE = {

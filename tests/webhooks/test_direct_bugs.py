@@ -190,7 +190,7 @@ async def _read_before_the_lock(harness: Harness) -> None:
     """As if the conditions stood in the statement that takes the lock: its snapshot is older than the wait."""
     text = await harness.sql.fetchval("SELECT pg_get_functiondef('hookwire.publish_batch'::regproc)")
     lock = text.index("    IF prefix THEN\n")
-    conditions = text.index("    IF direct IS NOT NULL AND NOT is_decided THEN\n")
+    conditions = text.index("    IF direct IS NOT NULL AND is_common IS NOT TRUE THEN\n")
     end = text.rindex("    moment := clock_timestamp();\n")
     await harness.sql.execute(text[:lock] + text[conditions:end] + text[lock:conditions] + text[end:])
 
