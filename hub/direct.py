@@ -6,8 +6,9 @@
     Publisher ---------------------+------------------> direct.publish: deliveries, claimed --> worker
                                    '--otherwise-------> event.publish_batch: outbox --> relay --> fan-out --> worker
 
-This module checks the conditions that a process knows. The database checks the others in the transaction, by
-``hookwire.direct_audience``. An event that does not qualify goes by the outbox, in the same commit.
+This module checks the conditions that a process knows. The database checks the others in the transaction:
+``hookwire.publish_batch`` itself for events of one topic without keys, otherwise ``hookwire.direct_audience``. An event
+that does not qualify goes by the outbox, in the same commit.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class DirectCommit:
 
     def __init__(
         self, offer: Offer, low_water: tuple[int, UUID], options: DirectOptions,
-        pass_by: Callable[[Sequence[int]], object],
+        pass_by: Callable[[Sequence[int], UUID], object],
     ) -> None:  # fmt: skip
         self._offer = offer
         self._low_water = low_water
@@ -66,7 +67,8 @@ class DirectCommit:
 
     def take(self, rows: Sequence[Row]) -> None:
         """Hand over the deliveries that the commit has made, and tell of the events that are owed to no sink."""
-        self._pass_by([row["event_id"] for row in rows if row["outcome"] == "stored" and not row["is_owed"]])
+        unowed = [row["event_id"] for row in rows if row["outcome"] == "stored" and not row["is_owed"]]
+        self._pass_by(unowed, self._low_water[1])
         self._offer.take([row for row in rows if row["subscription_id"] is not None])
 
 
@@ -74,8 +76,8 @@ class DirectPath:
     """Decides for one process. ``offer`` returns None where the worker has no room.
 
     ``low_water`` returns the id below which no outbox row of the webhooks is left, with its origin. It returns None
-    where this process does not lead the webhooks. ``pass_by`` gets the ids of events without an outbox row, so that no
-    relay looks for them.
+    where this process does not lead the webhooks. ``pass_by`` gets the ids of events without an outbox row, with
+    their origin, so that no relay looks for them.
     """
 
     def __init__(
@@ -83,7 +85,7 @@ class DirectPath:
         offer: Callable[[], Offer | None],
         low_water: Callable[[], tuple[int, UUID] | None],
         options: DirectOptions | None = None,
-        pass_by: Callable[[Sequence[int]], object] = lambda _ids: None,
+        pass_by: Callable[[Sequence[int], UUID], object] = lambda _ids, _origin: None,
     ) -> None:
         self._offer = offer
         self._low_water = low_water

@@ -132,9 +132,9 @@ class Harvester:
         if holds_are_due or not self._outbox.is_carried_through(last_id, origin):
             self._wake.poll()
 
-    def pass_by(self, ids: Sequence[int]) -> None:
-        """Note events that are owed to no sink, so that a poll does not look for them."""
-        self._outbox.pass_by(ids)
+    def pass_by(self, ids: Sequence[int], origin: UUID) -> None:
+        """Note events that are owed to no sink, and the origin of their ids, so that a poll does not look for them."""
+        self._outbox.pass_by(ids, origin)
 
     async def lead(self, election: Election, lease: Lease) -> None:
         """Hold a lease until it is asked for or lost. Finish and purge the records in flight when it is asked for. One

@@ -106,6 +106,8 @@ class Outbox:
     async def recognise(self) -> bool:
         """Read the origin of the ids from now on; return whether it is still the known one."""
         before, self._origin = self._origin, await self._database.fetchval("outbox.origin")
+        if before != self._origin:
+            self._unowed.clear()
         return before == self._origin
 
     @property
@@ -116,11 +118,19 @@ class Outbox:
         return LowWater(len(self._low), min(self._low.values()), self._origin)
 
     def is_carried_through(self, last_id: int, origin: UUID) -> bool:
-        """Return whether no record up to the last drawn id is owed or can still appear."""
-        return origin == self._origin and self._carried_through is not None and last_id <= self._carried_through
+        """Return whether no record up to the last drawn id is owed or can still appear. An id below the last mark means
+        that ids begin anew.
+        """
+        if origin != self._origin or self._settled is None or self._carried_through is None:
+            return False
+        return self._settled.mark <= last_id <= self._carried_through
 
-    def pass_by(self, ids: Iterable[int]) -> None:
-        """Note events whose commit owed no sink a record. Those that follow a carried id without a gap are carried."""
+    def pass_by(self, ids: Iterable[int], origin: UUID) -> None:
+        """Note events whose commit owed no sink a record. Those that follow a carried id without a gap are carried. Ids
+        of another origin are ignored, and all ids before the first term.
+        """
+        if origin != self._origin:
+            return
         if len(self._unowed) >= _UNOWED_MAX:
             self._unowed.clear()
         self._unowed.update(ids)

@@ -95,10 +95,10 @@ class Relaying:
         for harvester, _sink in self._harvesters:
             harvester.on_poll(last_id, origin, holds_are_due=holds_are_due)
 
-    def pass_by(self, ids: Sequence[int]) -> None:
-        """Note events of this process that are owed to no sink."""
+    def pass_by(self, ids: Sequence[int], origin: UUID) -> None:
+        """Note events of this process that are owed to no sink, and the origin of their ids."""
         for harvester, _sink in self._harvesters:
-            harvester.pass_by(ids)
+            harvester.pass_by(ids, origin)
 
     def states(self) -> dict[str, tuple[str, str]]:
         """Return for each sink its state in one word, and the last error."""

@@ -57,8 +57,8 @@ def test_the_worker_gets_the_deliveries_of_a_commit() -> None:
 
 def test_the_relays_pass_by_new_events_that_are_owed_to_no_sink() -> None:
     """GR-04: a poll looked for them each second. An event that a repeat found may still wait for its relay."""
-    passed_by: list[int] = []
-    path = DirectPath(lambda: OFFERED, lambda: (1, ORIGIN), pass_by=passed_by.extend)
+    passed_by: list[tuple[Sequence[int], UUID]] = []
+    path = DirectPath(lambda: OFFERED, lambda: (1, ORIGIN), pass_by=lambda *passed: passed_by.append(passed))
     commit = path.begin(4)
     assert commit is not None
     commit.take(
@@ -70,7 +70,7 @@ def test_the_relays_pass_by_new_events_that_are_owed_to_no_sink() -> None:
             row(None, None, outcome="busy"),
         ]
     )
-    assert passed_by == [4, 5]
+    assert passed_by == [([4, 5], ORIGIN)]
 
 
 def row(event: int | None, subscription: int | None, *, is_owed: bool = False, outcome: str = "stored") -> Row:

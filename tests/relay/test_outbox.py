@@ -477,24 +477,26 @@ async def test_ids_that_marks_have_passed_by_are_on_disk(harness: Harness, commi
 
 
 async def test_nothing_is_known_to_be_carried_of_ids_of_another_origin(harness: Harness) -> None:
-    """FC-01: what the due poller sees would else send no notification."""
+    """FC-01: what the due poller sees would else send no notification. Below the mark the sequence was set back."""
     outbox = outbox_of(harness)
     last = await drawn_and_rolled_back(harness, 2)
     await outbox.advance_low_water()
     origin = await harness.connection.fetchval("SELECT hookwire.origin()")
-    assert [outbox.is_carried_through(last, of) for of in (origin, uuid4())] == [True, False]
+    found = [outbox.is_carried_through(*of) for of in ((last, origin), (last, uuid4()), (last - 1, origin))]
+    assert found == [True, False, False]
 
 
 async def test_events_that_are_owed_to_nobody_are_carried_if_they_follow_without_a_gap(harness: Harness) -> None:
     """GR-04: a relay looked each second for the events that its own process had delivered directly."""
     outbox = outbox_of(harness)
+    await outbox.recognise()
     last = await drawn_and_rolled_back(harness, 2)
     origin = await harness.connection.fetchval("SELECT hookwire.origin()")
-    outbox.pass_by([last + 1])  # the marks have not moved yet
+    outbox.pass_by([last + 1], origin)  # the marks have not moved yet
     await until(lambda: moved(outbox, last, origin, is_carried=True))
     found = []
     for ids in ([], [last + 4, last + 3], [last + 2]):
-        outbox.pass_by(ids)
+        outbox.pass_by(ids, origin)
         found.append([outbox.is_carried_through(last + n, origin) for n in range(6)])
     assert found == [
         [True, True, False, False, False, False],
@@ -511,11 +513,29 @@ async def test_marks_that_move_take_back_no_event_that_was_passed_by(harness: Ha
     last = await drawn_and_rolled_back(harness, 2)
     origin = await harness.connection.fetchval("SELECT hookwire.origin()")
     await until(lambda: moved(outbox, last, origin, is_carried=True))
-    outbox.pass_by([last + 1])
+    outbox.pass_by([last + 1], origin)
     await outbox.advance_low_water()
     assert outbox.is_carried_through(last + 1, origin)
     await harness.publish("a")
     await until(lambda: moved(outbox, last, origin, is_carried=False))
+
+
+async def test_events_of_another_origin_are_not_passed_by(harness: Harness) -> None:
+    """FC-01, GR-04: a commit of a lost timeline may be told of late. Its ids are other events' by now."""
+    outbox, other = outbox_of(harness), uuid4()
+    last = await drawn_and_rolled_back(harness, 2)
+    origin = await harness.connection.fetchval("SELECT hookwire.origin()")
+    outbox.pass_by([last + 1], origin)  # no term has begun
+    outbox._origin = other
+    outbox.pass_by([last + 1], other)  # the term of before
+    outbox.begin(range(SHARDS))
+    outbox.pass_by([last + 1], other)  # it has not read the origin yet
+    await outbox.recognise()
+    await until(lambda: moved(outbox, last, origin, is_carried=True))
+    outbox.pass_by([last + 1], other)
+    before = outbox.is_carried_through(last + 1, origin)
+    outbox.pass_by([last + 1], origin)
+    assert (before, outbox.is_carried_through(last + 1, origin)) == (False, True)
 
 
 async def moved(outbox: Outbox, last: int, origin: UUID, *, is_carried: bool) -> bool:
