@@ -27,6 +27,8 @@ from webhooks.worker_options import WorkerOptions
 __all__ = ["Attempts", "result_of"]
 
 _log = structlog.get_logger(__name__)
+_LEASE_SECONDS_MIN = 1.0
+"""A result waits for others only while so much of its lease is left: four times the longest wait."""
 
 
 class Attempts:
@@ -112,7 +114,8 @@ def result_of(
         tells=not event.topic.startswith(RESERVED_PREFIX),
         counts=subscriber.protocol == "rabbithub" and outcome.kind != "delivered", is_in_lane=claim.is_in_lane,
         attempt=AttemptName(event.incarnation, event.topic, subscriber.public_id, claim.position),
-        may_wait=decision is DELIVERED and not (claim.is_in_lane or claim.is_probe or subscriber.at_most_once),
+        may_wait=decision is DELIVERED and not (claim.is_in_lane or claim.is_probe or subscriber.at_most_once)
+        and claim.leased_until - time.monotonic() >= _LEASE_SECONDS_MIN,
         age_seconds=_age_seconds(claim, started_at, outcome),
     )  # fmt: skip
 

@@ -68,6 +68,7 @@ class Worker:
             database, options.name, self._settled, options.breaker, notices_of, options.errors
         )
         self._metrics = metrics
+        metrics.in_flight.set_function(lambda: self._schedule.in_flight)
         self._options = options
         self._chance = chance
         self._attempt_log = AttemptLog(options.log_sample)
@@ -231,7 +232,6 @@ class Worker:
     def _settled(self, results: Sequence[Result]) -> None:
         """Plan retries and mark waiting lanes due, after the batch is stored."""
         now = time.monotonic()
-        self._metrics.in_flight.set(self._schedule.in_flight)
         for result in results:
             self._schedule.settled(result, now)
             self._attempt_log.write(result)

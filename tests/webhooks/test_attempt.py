@@ -1,5 +1,7 @@
 """webhooks/attempt.py: one POST, signed for itself."""
 
+import asyncio
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,8 +13,10 @@ from egress.failure import DeadlineExceeded
 from egress.guard import GuardPolicy
 from egress.url import parse_target
 from tests.hostile.server import hostile_server
-from tests.webhooks.harness import delivery_harness
+from tests.waiting import until
+from tests.webhooks.harness import Gated, delivery_harness
 from tests.webhooks.test_message import KEY, event, subscriber
+from tests.webhooks.test_worker import held
 from tests.webhooks.verifying import verify_webhook
 from webhooks.attempt import Attempts, result_of
 from webhooks.claim import Claim
@@ -113,6 +117,29 @@ async def test_large_bodies_are_delivered_and_counted(database_url: str) -> None
         assert (len(server.requests), counted[0]) == (2, 1.0)
 
 
+async def test_the_gauge_counts_requests_and_not_results_that_wait(database_url: str) -> None:
+    """ADR 96: a result may wait for others after its request has ended."""
+    received: list[bytes] = []
+    release = asyncio.Event()
+    async with delivery_harness(database_url) as harness, hostile_server(held(received, release)) as server:
+        await harness.subscribe(server.url())
+        await harness.deliver(b"{}")
+        metrics, gated = DeliveryMetrics(CollectorRegistry()), Gated(harness.database)
+        gated.gates["delivery.settle"] = asyncio.Event()
+
+        def in_flight() -> float:
+            return next(sample.value for metric in metrics.in_flight.collect() for sample in metric.samples)
+
+        async with harness.working(metrics=metrics, database=gated):
+            await server.until(lambda s: len(s.requests) == 1)
+            during = in_flight()
+            release.set()
+            await until(lambda: gated.passed["delivery.settle"] == 1)
+            after = in_flight()
+            gated.gates["delivery.settle"].set()
+        assert (during, after) == (1.0, 0.0)
+
+
 @pytest.mark.parametrize(
     ("status", "changes", "may_wait"),
     [
@@ -121,11 +148,12 @@ async def test_large_bodies_are_delivered_and_counted(database_url: str) -> None
         (204, {"is_in_lane": True}, False),
         (204, {"is_probe": True}, False),
         (204, {"subscriber": subscriber(at_most_once=True)}, False),
+        (204, {"leased_until": time.monotonic() + 0.2}, False),
     ],
-    ids=["plain success", "failure", "ordered lane", "probe of a breaker", "at most once"],
+    ids=["plain success", "failure", "ordered lane", "probe of a breaker", "at most once", "lease that ends soon"],
 )
 def test_only_a_success_that_nothing_depends_on_may_wait(status: int, changes: dict[str, Any], may_wait: bool) -> None:
-    """ADR 55."""
+    """ADR 55, 96."""
     outcome = Outcome("delivered" if status == 204 else "server_error", status)
     options = WorkerOptions("w", "https://hub.example", [5])
     result = result_of(claim()._replace(**changes), AT, outcome, options, lambda: 0.5, leads=True)
