@@ -515,15 +515,19 @@ async def test_an_idle_worker_stops_at_once(database_url: str) -> None:
 
 async def test_results_wait_while_the_database_is_away_and_nothing_is_sent_twice(database_url: str) -> None:
     """F42: the outage is longer than the lease; what was sent is put on record before anything is claimed again."""
-    async with delivery_harness(database_url) as harness, hostile_server() as server:
-        await harness.subscribe(server.url("/ok"), timeout_seconds=2.0)
+    sink = Held()
+    async with delivery_harness(database_url) as harness, hostile_server(sink) as server:
+        await harness.subscribe(server.url(), timeout_seconds=60.0)
         gated = Gated(harness.database)
         gated.failing["delivery.settle"] = Unavailable("the test has taken the database away")
         await harness.deliver(*(b"%d" % n for n in range(20)))
-        async with harness.working(database=gated, lease_margin_seconds=0.1):
-            await arrived(server, 20)
+        async with harness.working(database=gated):
+            await arrived(server, 20)  # before the first result: from then on nothing is claimed
+            sink.release.set()
             await until(lambda: tried(gated, "delivery.settle", 3))
-            await harness.sql.fetchval("SELECT pg_sleep(2.2)")
+            await harness.sql.execute("UPDATE hookwire.deliveries SET due_at = now()")  # the leases end
+            polls = gated.passed["delivery.due_subscriptions"]
+            await until(lambda: tried(gated, "delivery.due_subscriptions", polls + 3))
             assert (len(server.requests), len(await harness.attempts("number"))) == (20, 0)
             gated.failing.clear()
             await harness.drained()
