@@ -255,7 +255,7 @@ async def open_database(options: PoolOptions) -> Database:
             max_size=options.connections_max,
             connect=connect,
             connection_class=ServerSession,
-            max_inactive_connection_lifetime=options.idle_seconds,
+            max_inactive_connection_lifetime=300,
             reset=_keep,
         )
     return Database(pool, options)

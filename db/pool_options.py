@@ -46,9 +46,6 @@ class PoolOptions:
     ``idle_in_transaction_seconds`` a forgotten transaction. ``connect_seconds`` limits a new connection, and
     ``acquire_seconds`` the wait for a free one.
 
-    A connection that was not used for ``idle_seconds`` is closed, down to ``connections_min``: with its cached plans it
-    takes some megabytes of the server.
-
     ``plan_seconds`` is how long a prepared statement and its plan are kept. A plan made for empty tables reads whole
     tables, and must not serve the first burst after a quiet day for long.
 
@@ -66,7 +63,6 @@ class PoolOptions:
     statement_seconds: float = 30.0
     lock_seconds: float = 5.0
     idle_in_transaction_seconds: float = 30.0
-    idle_seconds: float = 60.0
     plan_seconds: int = 10
     reads_whole_tables: bool = False
     primary: Primary = field(default_factory=Primary, repr=False, compare=False)

@@ -85,24 +85,6 @@ async def ours(url: str, number: int, when: str = "true") -> None:
 # --- bounds (RP-06) ---------------------------------------------------------------------------------------------
 
 
-async def test_connections_that_nobody_uses_are_closed_down_to_the_least_number(database_url: str) -> None:
-    """Each of them keeps its cached plans in the server."""
-    watch = await asyncpg.connect(database_url)
-    sessions = (
-        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pool-test' AND datname = current_database()"
-    )
-
-    async def are_open(count: int) -> bool:
-        return bool(await watch.fetchval(sessions) == count)
-
-    async with opened(database_url, idle_seconds=0.05) as database:
-        async with database.lend(), database.lend():
-            await until(lambda: are_open(2))
-        await until(lambda: are_open(1))
-        assert await database.fetchval("test.one") == 1
-    await watch.close()
-
-
 async def test_every_session_starts_with_every_time_out(database_url_both: str) -> None:
     """RL-20, RP-06."""
     wanted = {
