@@ -131,6 +131,7 @@ class Harvester:
             self._probes.soon(is_known=True)
         if holds_are_due or not self._outbox.is_carried_through(last_id, origin):
             self._wake.poll()
+        self._outbox.note_poll()
 
     def pass_by(self, ids: Sequence[int], origin: UUID) -> None:
         """Note events that are owed to no sink, and the origin of their ids, so that a poll does not look for them."""

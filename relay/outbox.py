@@ -88,6 +88,7 @@ class Outbox:
         self._walked = 0
         self._numbered = 0
         self._carried_through: int | None = None
+        self._drawn = 0
         self._unowed: set[int] = set()
         self._per_shard = _PER_SHARD_MIN
         self.took_all = False
@@ -101,6 +102,7 @@ class Outbox:
         self._horizon_at = 0.0
         self._passed = self._walked = self._numbered = 0
         self._carried_through = None
+        self._drawn = 0
         self._unowed.clear()
 
     async def recognise(self) -> bool:
@@ -118,12 +120,17 @@ class Outbox:
         return LowWater(len(self._low), min(self._low.values()), self._origin)
 
     def is_carried_through(self, last_id: int, origin: UUID) -> bool:
-        """Return whether no record up to the last drawn id is owed or can still appear. An id below the last mark means
-        that ids begin anew.
+        """Return whether no record up to the last drawn id is owed or can still appear. A last id below one that was
+        drawn before the poll means that ids begin anew.
         """
-        if origin != self._origin or self._settled is None or self._carried_through is None:
+        if origin != self._origin or self._carried_through is None:
             return False
-        return self._settled.mark <= last_id <= self._carried_through
+        return self._drawn <= last_id <= self._carried_through
+
+    def note_poll(self) -> None:
+        """Note that all ids which are carried now were drawn before the next poll."""
+        if self._carried_through is not None:
+            self._drawn = self._carried_through
 
     def pass_by(self, ids: Iterable[int], origin: UUID) -> None:
         """Note events whose commit owed no sink a record. Those that follow a carried id without a gap are carried. Ids
@@ -272,10 +279,13 @@ class Outbox:
 
     def _note_carried(self, mark: int | None) -> None:
         """Note up to which id nothing is owed; None: something is. Events that were passed by may be further on."""
-        self._carried_through = None if mark is None else max(mark, self._carried_through or 0)
-        if self._carried_through is not None:
-            self._unowed = {one for one in self._unowed if one > self._carried_through}
-            self._carry_on()
+        if mark is None:
+            self._carried_through = None
+            return
+        self._drawn = max(self._drawn, mark)
+        self._carried_through = carried = max(mark, self._carried_through or 0)
+        self._unowed = {one for one in self._unowed if one > carried}
+        self._carry_on()
 
     async def _move_marks(self, upto: _Horizon, waiting: _Horizon) -> bool:
         """Move each shard's mark to its lowest record at or below this horizon, or behind it. Return False when that is

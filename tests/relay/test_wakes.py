@@ -73,3 +73,39 @@ async def test_a_commit_wakes_a_leader_only_for_its_own_shards(
     harvester.state = state
     harvester.on_commit(frozenset(shards))
     assert await wake.wait() is is_woken
+
+
+class _Counted(Wake):
+    """Counts the polls that have woken it."""
+
+    polls = 0
+
+    def poll(self) -> None:
+        """Count, and wake."""
+        self.polls += 1
+        super().poll()
+
+
+async def test_a_poll_looks_where_ids_are_below_those_of_the_poll_before(harness: Harness) -> None:
+    """FC-01, GR-04: the sequence was set back, also where the marks have not moved for long."""
+    outbox, wake = Outbox(harness.database, harness.sink, INCARNATION, payload=True, horizon_seconds=0), _Counted()
+    harvester = Harvester(
+        MemorySink(MemoryBroker()), outbox, Holds(harness.database, harness.sink, INCARNATION), wake,
+        RelayMetrics(CollectorRegistry()), HarvesterOptions(),
+    )  # fmt: skip
+    outbox.begin(range(SHARDS))
+    last = await harness.connection.fetchval("SELECT nextval('hookwire.event_id')")
+    origin = await harness.connection.fetchval("SELECT hookwire.origin()")
+
+    async def is_carried() -> bool:
+        await outbox.advance_low_water()
+        return outbox.is_carried_through(last, origin)
+
+    await until(is_carried)
+    found = []
+    harvester.pass_by(range(last + 1, last + 4), origin)
+    for seen, passed_by in ((last + 3, last + 4), (last + 3, last + 5), (last + 3, last + 6)):
+        harvester.on_poll(seen, origin, holds_are_due=False)
+        found.append(wake.polls)
+        harvester.pass_by([passed_by], origin)  # also while the next poll is under way
+    assert found == [0, 0, 1]
