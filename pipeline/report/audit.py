@@ -105,5 +105,8 @@ def _last(last: Row | None) -> str:
 
 
 def _place(figures: Figures, found: Row) -> str:
-    subscription = found.get("subscription")
-    return f"{found['topic']} to {figures.called(subscription)} ({subscription})" if subscription else found["topic"]
+    topic: str = found["topic"]
+    if (subscription := found.get("subscription")) is None:
+        return topic
+    name = figures.called(subscription)
+    return f"{topic} to {subscription}" if name == subscription else f"{topic} to {name} ({subscription})"
