@@ -83,12 +83,13 @@ def a_day(
             assert upkeep.done(DAY.date()) is None
             merging.append(time.perf_counter() - began)
             snapshot = table.refreshed()
+    assert upkeep.ended() is None
     print(f"{minutes} commits of {topics} files, {number:,} events")
     print(f"{most:,} files at most, {len(snapshot.files):,} at last")
     millis = [1000 * seconds for seconds in commits]
     print(f"a commit: median {statistics.median(millis):.1f} ms, worst {max(millis):.1f} ms")
     if merging:
-        print(f"merging, with checkpoints: {sum(merging):.1f} s in all, {max(merging):.1f} s at most at once")
+        print(f"merging: {sum(merging):.1f} s in all, {max(merging):.1f} s at most at once")
 
 
 def looked_at(spark: SparkSession, lake: LakeStorage, folder: Path) -> None:
