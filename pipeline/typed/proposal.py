@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
@@ -25,6 +26,8 @@ _WORDS: Final[dict[type[DataType], str]] = {
     StringType: "string",
 }  # fmt: skip
 
+_OBJECT: Final = re.compile(r"(`(?:[^`]|``)*`)|OBJECT<")
+
 
 def proposed(bronze: DataFrame) -> dict[str, Any] | None:
     """Return a JSON Schema that all JSON objects of these rows fit, or None if there is no JSON object.
@@ -37,8 +40,8 @@ def proposed(bronze: DataFrame) -> dict[str, Any] | None:
     assert row is not None, "an aggregate has one row"
     if not row["events"]:
         return None
-    # Spark's parser of types knows this one by another word.
-    text = row["schema"].replace("OBJECT<", "STRUCT<")
+    # Spark's parser of types knows this one by another word. A name in backticks may hold the word, too.
+    text = _OBJECT.sub(lambda found: found[1] or "STRUCT<", row["schema"])
     return json_schema(bronze.sparkSession.createDataFrame([], f"json {text}").schema["json"].dataType)
 
 

@@ -68,7 +68,8 @@ def test_a_schema_that_changed_is_told_with_what_it_was(spark: SparkSession) -> 
 def test_a_schema_is_proposed_that_all_objects_fit(spark: SparkSession) -> None:
     """GP-13: what has several types may be anything; what is no object gives no columns; nothing is required."""
     values = [
-        b'{"id": 1, "price": 1.5, "paid": true, "note": "x", "lines": [{"sku": "a"}, {"count": 2}], "odd": 1}',
+        b'{"id": 1, "price": 1.5, "paid": true, "note": "x", "lines": [{"sku": "a"}, {"count": 2}], "odd": 1, '
+        b'"OBJECT<a": true}',
         b'{"id": 2, "price": 2, "b c": null, "odd": "x"}', b"[1]", b"5", b"no json",
     ]  # fmt: skip
     bronze = bronze_of(spark, [SelftestRecord(n, "a", value, n) for n, value in enumerate(values, 1)])
@@ -76,8 +77,9 @@ def test_a_schema_is_proposed_that_all_objects_fit(spark: SparkSession) -> None:
     assert proposed(bronze) == {
         "type": "object",
         "properties": {
-            "b c": {}, "id": {"type": "integer"}, "lines": {"type": "array", "items": line}, "note": {"type": "string"},
-            "odd": {}, "paid": {"type": "boolean"}, "price": {"type": "number"},
+            "OBJECT<a": {"type": "boolean"}, "b c": {}, "id": {"type": "integer"},
+            "lines": {"type": "array", "items": line}, "note": {"type": "string"}, "odd": {},
+            "paid": {"type": "boolean"}, "price": {"type": "number"},
         },
     }  # fmt: skip
     assert ignored_keywords(proposed(bronze.where("event_number != 2")) or {}) == []
