@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app.cli.entry import say
-from app.cli.lines.narrow import Narrow
+
+if TYPE_CHECKING:
+    from app.cli.lines.narrow import Narrow
 
 __all__ = ["listed", "print_done", "print_list", "print_listed", "print_one", "print_result"]
 

@@ -9,55 +9,21 @@ import inspect
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-if TYPE_CHECKING:
-    from types import ModuleType
+from app.cli.lines.command_list import PANELS, module_of
 
+if TYPE_CHECKING:
     import typer
 
-__all__ = ["application", "main"]
+__all__ = ["application", "brief", "main"]
 
 _HELP: Final = """POST an event once; it reaches every webhook, Kafka topic and AMQP exchange that asked for it.
 
 Exit codes: 0 done, 1 findings or failures, 2 wrong use, 3 a server is unreachable, 4 not finished: events are still on
 their way, 75 stopped by force, 130 Ctrl-C.
-"""
-_PANELS: Final[Mapping[str, Mapping[str, str]]] = {
-    "Run": {
-        "serve": "commands.serve", "relay": "commands.serve", "deliver": "commands.serve", "doctor": "commands.doctor",
-        "migrate": "commands.migrate", "rewrite": "commands.erase", "broker": "commands.broker",
-        "config": "commands.config", "keys": "commands.keys", "layout": "commands.layout",
-    },
-    "Publish and receive": {
-        "publish": "commands.publish", "subscribe": "commands.subscribe", "listen": "commands.listen",
-        "monitor": "commands.monitor", "chat": "commands.chat", "sync": "commands.syncing.sync",
-        "test-filter": "commands.filter_check", "consume": "commands.consume",
-        "subscriptions": "commands.subscriptions", "topics": "commands.topics",
-    },
-    "See and mend": {
-        "status": "commands.status", "attempts": "commands.attempts", "undelivered": "commands.undelivered",
-        "replay": "commands.replay", "erase": "commands.erase", "events": "commands.events",
-        "incidents": "commands.mending.incidents", "holds": "commands.mending.holds",
-        "sinks": "commands.mending.sinks",
-        "deadletters": "commands.mending.deadletters", "sources": "commands.sources.commands",
-        "forgotten": "commands.mending.forgotten", "reincarnate": "commands.mending.reincarnate",
-    },
-    "Try": {
-        "quickstart": "commands.quickstart", "seed": "commands.seed", "prove": "commands.prove",
-        "pump": "commands.pump",
-    },
-    "Queues and tasks": {
-        "work": "commands.work", "scale": "commands.scale", "queues": "commands.queues", "jobs": "commands.jobs",
-        "tasks": "commands.tasks",
-    },
-    "Services": {"call": "commands.call", "services": "commands.services", "requests": "commands.requests"},
-    "The lake": {"pipeline": "pipeline.commands"},
-}  # fmt: skip
-"""The commands in each panel of the help, and their modules in this package. A module has the command's name, or names
-the command's function so, with _ for -.
 """
 _RUN_PROGRAMS: Final = ("consume", "work", "scale")
 _INTERRUPTED: Final = 130
@@ -93,8 +59,9 @@ def _reserve_std_fds() -> None:
 def _run() -> None:
     from app.cli.failure import explained
 
+    words = sys.argv[1:]
     try:
-        application(_named(sys.argv[1:]))(standalone_mode=True)
+        (brief() if _need_no_command(words) else application(_named(words)))(standalone_mode=True)
     except SystemExit:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -112,6 +79,26 @@ def _run() -> None:
 
 def application(only: str | None = None) -> typer.Typer:
     """Return the list of commands; with ``only``, that command alone, so that a start imports no other's modules."""
+    commands = _empty()
+    for panel, offered in PANELS.items():
+        for name in offered:
+            if only in (None, name):
+                module = import_module(f"{__package__}.{module_of(name)}")
+                _add(commands, name, panel, getattr(module, name.replace("-", "_")))
+    _unwrap(commands)
+    return commands
+
+
+def brief() -> typer.Typer:
+    """Return the names of all commands and the first words of their help: what ``--help`` prints, without a command."""
+    commands = _empty()
+    for panel, offered in PANELS.items():
+        for name, words in offered.items():
+            commands.command(name, help=words, rich_help_panel=panel)(lambda: None)
+    return commands
+
+
+def _empty() -> typer.Typer:
     import typer
 
     from app.cli.commands.version import common
@@ -122,16 +109,7 @@ def application(only: str | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )  # fmt: skip
     commands.callback()(common)
-    for panel, offered in _PANELS.items():
-        for name, module in offered.items():
-            if only in (None, name):
-                _add(commands, name, panel, getattr(_imported(module), name.replace("-", "_")))
-    _unwrap(commands)
     return commands
-
-
-def _imported(module: str) -> ModuleType:
-    return import_module(f"{__package__}.{module}")
 
 
 def _add(commands: typer.Typer, name: str, panel: str, command: Any) -> None:
@@ -148,7 +126,13 @@ def _add(commands: typer.Typer, name: str, panel: str, command: Any) -> None:
 
 def _named(words: Sequence[str]) -> str | None:
     """Return the command that the words begin with, if it is one. Another first word needs the whole list."""
-    return words[0] if words and any(words[0] in offered for offered in _PANELS.values()) else None
+    return words[0] if words and any(words[0] in offered for offered in PANELS.values()) else None
+
+
+def _need_no_command(words: Sequence[str]) -> bool:
+    """Return whether the words ask for the list of commands. Without words a shell may want to complete a line."""
+    completes = any(name.endswith("_COMPLETE") for name in os.environ)
+    return words in (["--help"], ["-h"], ["--version"]) or not (words or completes)
 
 
 def _unwrap(commands: typer.Typer) -> None:
@@ -156,8 +140,10 @@ def _unwrap(commands: typer.Typer) -> None:
     words about options before a command.
     """
     from app.cli.lines.misplaced_option import Group
+    from app.cli.lines.plain_value import PlainCommand
 
     for command in commands.registered_commands:
+        command.cls = PlainCommand
         paragraphs = inspect.cleandoc(command.help or getattr(command.callback, "__doc__", None) or "").split("\n\n")
         command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
     for group in commands.registered_groups:

@@ -6,7 +6,6 @@ import re
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from db.address import addresses, split_url
 from runtime.loopback import at_loopback
 
 __all__ = ["LISTEN", "address_of", "amqp_place", "check_amqp_url", "check_database_url", "own_url"]
@@ -52,6 +51,8 @@ def amqp_place(url: str) -> tuple[str, int, str]:
 
 def check_database_url(url: str) -> None:
     """Raise ValueError, without the URL, unless it names one server or several that take writes."""
+    from db.address import addresses, split_url
+
     try:
         parts = split_url(url)
         named = parts.scheme in ("postgresql", "postgres") and parts.netloc.count("@") < 2

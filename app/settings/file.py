@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,6 +75,8 @@ def read_file(file: Path | None) -> SettingsFile:
 
     Raise :class:`SettingsRefused` for a file that is missing, is no TOML, or cannot be read.
     """
+    import tomllib
+
     path = file or _FILE
     try:
         text = path.read_text(encoding="utf-8")

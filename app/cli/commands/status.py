@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.entry import Config, Json, Url, run, say
-from app.cli.lines.narrow import Narrow
 
 __all__ = ["status"]
 
@@ -63,6 +62,7 @@ async def _status(url: str | None, as_json: bool, config: Path | None) -> int:
 
 def _print_verdict(verdict: dict[str, Any]) -> None:
     """Print the word, a line for each sink and source, and each other part that needs a look or has work."""
+    from app.cli.lines.narrow import Narrow
     from app.cli.table import show
 
     say(verdict["verdict"])
@@ -81,6 +81,7 @@ def _has_work(part: dict[str, Any]) -> bool:
 
 
 def _print(found: list[dict[str, Any]]) -> None:
+    from app.cli.lines.narrow import Narrow
     from app.cli.table import show
 
     if not found:

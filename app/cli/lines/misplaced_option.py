@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from typing_extensions import override
 
 from app.cli.failure import CommandFailed
+from app.cli.lines.plain_value import read_plainly
 
 __all__ = ["Group"]
 
@@ -29,6 +30,11 @@ class Group(TyperGroup):
                     line = shlex.join((*path, *args[place + len(names) :], *args[:place]))
                     raise CommandFailed(f"{option} is an option of `{' '.join(path)}` and stands behind it: {line}", 2)
         return super().parse_args(ctx, args)
+
+    @override
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options, ``--help`` too."""
+        return read_plainly(super().get_params(ctx))
 
 
 def _path(context: Any) -> list[str]:

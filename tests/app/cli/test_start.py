@@ -5,19 +5,25 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
+from typer.testing import CliRunner
 
 import app.serve
 from app.cli.commands import serve as serve_command
-from app.cli.main import application
+from app.cli.main import application, brief
 from app.settings.settings import Settings
+from tests.app.cli.test_main import answering
 
-_HEAVY = ("app.settings.settings", "structlog", "fastapi", "asyncpg", "aiokafka", "aio_pika", "app.web", "pygments")
+_HEAVY = (
+    "app.settings.settings", "structlog", "fastapi", "asyncpg", "aiokafka", "aio_pika", "app.web", "pygments",
+    "pydantic", "rich",
+)  # fmt: skip
 _SCRIPT = """
 import json, sys
 from app.cli.main import main
@@ -35,13 +41,47 @@ def _modules_of(*words: str) -> set[str]:
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
-@pytest.mark.parametrize("words", ["status", "publish a b", "subscriptions list", "jobs list"])
+@pytest.mark.parametrize("words", ["status", "publish a b", "subscriptions list", "jobs list", "topics list --limit 5"])
 def test_a_command_that_asks_a_hub_imports_neither_a_server_nor_another_command(words: str) -> None:
     """Nothing listens at port 9, so that the failure's own words are among what is imported."""
     first = words.split(maxsplit=1)[0]
     found = _modules_of(*words.split(), "--url", "http://127.0.0.1:9")
     others = {f"app.cli.commands.{name}" for name in ("serve", "work", "status", "publish", "broker")}
     assert (found & {*_HEAVY}, found & others - {f"app.cli.commands.{first}"}) == (set(), set())
+
+
+async def test_a_list_that_is_printed_into_a_pipe_needs_no_rich() -> None:
+    answer = b'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{"items": [%s], "next_cursor": null}'
+    topic = b'{"topic": "a", "sinks": null, "order": "key", "last_event_id": null, "last_accepted_at": null}'
+    async with answering(answer % topic) as hub:
+        found = await asyncio.to_thread(_modules_of, "topics", "list", "--url", hub.url)
+    assert found & {*_HEAVY, "app.cli.table"} == {"app.cli.table"}
+
+
+@pytest.mark.parametrize("words", ["status", "publish", "subscriptions list", "jobs list", "topics", "queues list"])
+def test_the_help_of_a_command_that_asks_a_hub_imports_no_settings(words: str) -> None:
+    assert _modules_of(*words.split(), "--help") & {*_HEAVY} <= {"rich", "pygments"}
+
+
+@pytest.mark.parametrize("word", ["--help", "-h", "--version"])
+def test_what_needs_no_command_imports_none(word: str) -> None:
+    found = _modules_of(word)
+    commands = {name for name in found if name.startswith(("app.cli.commands.", "app.cli.pipeline", "app.cli.consume"))}
+    assert (commands, found & {*_HEAVY} <= {"rich", "pygments"}) == ({"app.cli.commands.version"}, True)
+
+
+@pytest.mark.parametrize("words", [[], ["--help"]])
+def test_the_list_of_commands_is_the_same_without_them(words: list[str]) -> None:
+    made = [CliRunner().invoke(commands, words) for commands in (brief(), application())]
+    assert [(one.exit_code, one.output) for one in made] == [(made[0].exit_code, made[0].output)] * 2
+    assert "periodic" in made[0].output
+
+
+def test_a_shell_that_completes_a_line_gets_the_options_of_a_command() -> None:
+    asked = {"_HOOKWIRE_COMPLETE": "complete_bash", "COMP_WORDS": "hookwire status --", "COMP_CWORD": "2"}
+    command = [str(Path(sys.executable).with_name("hookwire"))]
+    done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=True, timeout=60)
+    assert "--topic" in done.stdout.split()
 
 
 def test_a_hub_listens_before_it_has_imported_what_publishing_does_not_need() -> None:

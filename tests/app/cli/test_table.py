@@ -84,3 +84,19 @@ def test_no_word_is_broken_that_fits_and_no_line_is_too_long(rows: list[tuple[st
         if word not in told and cell_len(word) <= width - 6
     ]
     assert (lost, [line for line in lines if cell_len(line) > width]) == ([], [])
+
+
+MARKED = st.lists(WORDS | st.sampled_from(["[dim]", "\\\\", ":x:", "1.5"]), max_size=6).map(" ".join)
+
+
+@given(st.lists(st.tuples(*[MARKED] * 5), min_size=1, max_size=4))
+def test_a_table_in_a_pipe_is_the_one_that_rich_prints(rows: list[tuple[str, ...]]) -> None:
+    made = []
+    for plain in (table._plain_lines, lambda *_: []):
+        out = io.StringIO()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sys.stdout", out)
+            patch.setattr(table, "_plain_lines", plain)
+            table.show(HEADS, rows, FOLDS)
+        made.append(out.getvalue())
+    assert made[0] == made[1]
