@@ -18,13 +18,14 @@ NAMES = (
     "backlog", "sustained", "mariadb", "amqp", "pipeline", "commits", "files", "minutes", "archive", "services",
     "services_flood", "titanic", "calls", "queues", "jobs", "pickup", "depth", "cost", "answers", "destinations",
     "verdict", "client", "intake", "kafka_source", "console", "mysql_queue", "doors", "settling", "settling_cost",
-    "incidents", "standby_fence", "enqueue", "two_hubs", "backfill", "typed", "lone_event",
+    "incidents", "standby_fence", "enqueue", "two_hubs", "backfill", "typed", "lone_event", "start",
 )  # fmt: skip
 _WITH_OWN_COMMAND = (
     "standing", "idle", "gap", "outbound", "relay", "backlog", "sustained", "mariadb", "amqp", "pipeline", "commits",
     "files", "minutes", "archive", "services", "services_flood", "titanic", "queues", "jobs", "pickup", "depth", "cost",
     "answers", "destinations", "verdict", "intake", "kafka_source", "console", "mysql_queue",
     "settling", "settling_cost", "incidents", "standby_fence", "enqueue", "two_hubs", "backfill", "typed", "lone_event",
+    "start",
 )  # fmt: skip
 
 
