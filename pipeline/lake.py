@@ -223,10 +223,7 @@ class Table:
             return self._head.needs_checkpoint(int(_CONFIGURATION["delta.checkpointInterval"]))
 
     def checkpoint(self) -> bool:
-        """Write a checkpoint, and delete commits before it whose time is over; return whether there is a table.
-
-        Another thread may commit meanwhile: the checkpoint is that of the version at which it began.
-        """
+        """Write a checkpoint, and delete commits before it whose time is over; return whether there is a table."""
         opened = self.opened()
         if opened is not None:
             with self._damage_named():
