@@ -80,7 +80,7 @@ def show(
 
 
 def _plain_lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return what Rich prints of a table outside of a terminal, without its import: a fifth of a command's time.
+    """Return what Rich prints of a table outside of a terminal, without its import, which is slow.
 
     The list is empty where Rich has to look at the texts, or has been told by the environment to write to a terminal.
     """
