@@ -38,11 +38,11 @@ PANELS: Final[Mapping[str, Mapping[str, str]]] = {
         "consume": "Run a program for each message of a durable AMQP queue; it is acknowledged when the program exits "
             "with 0.",
         "subscriptions": "Subscriptions: list, show, pause, drain, resume, test, rotate their key, end.",
-        "topics": "Topics: list, show. `hookwire sync` changes their settings by a file.",
+        "topics": "Topics: list, show, schema. `hookwire sync` changes their settings by a file.",
     },
     "See and mend": {
-        "status": "Show what is wrong and since when: sinks, sources, late and dead work, and the health of each "
-            "subscription.",
+        "status": "Show what is wrong and since when: sinks, sources, work, audits of lakes, and the health of "
+            "each subscription.",
         "attempts": "List the attempts of a delivery, or of all deliveries of an event, with the receiver's answer.",
         "undelivered": "List accepted events that are not delivered, with the reason and the next attempt. Exit code "
             "1: there is one.",
