@@ -161,11 +161,13 @@ def test_a_day_is_one_file_of_each_table(spark: SparkSession, lake: LakeStorage)
     table = bronze(lake)
     frame = bronze_of(spark, [order(n) if n % 3 else replace(order(n), value=b"") for n in range(1, 60)])
     table.commit(table.snapshot(), Change("archive", "run", table.write(frame.repartition(8), 1)))
+    ours = spark.conf.get("spark.sql.shuffle.partitions")
+    assert ours is not None
     spark.conf.set("spark.sql.shuffle.partitions", "8")
     try:
         filled(spark, lake)
     finally:
-        spark.conf.unset("spark.sql.shuffle.partitions")
+        spark.conf.set("spark.sql.shuffle.partitions", ours)
     assert [len(table.snapshot().files) for table in ORDERS.tables(lake)] == [1, 1]
 
 
