@@ -1,4 +1,4 @@
-"""The operator's settings of the hub."""
+"""The operator's settings of the hub, of subscribing and of publishing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 from egress.guard import GuardPolicy
 from hub.form import FormDialect
 
-__all__ = ["ForeignTopics", "HubOptions", "SecretOverHttp"]
+__all__ = ["ForeignTopics", "HubOptions", "PublishOptions", "SecretOverHttp"]
 
 SecretOverHttp = Literal["allow", "warn", "reject"]
 ForeignTopics = Literal["off", "registered", "any"]
@@ -118,3 +118,24 @@ class HubOptions:
         if asked is None:
             return self.lease_seconds_default
         return min(max(asked, self.lease_seconds_min), self.lease_seconds_max)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishOptions:
+    """Bounds of the group commit.
+
+    A commit takes at most ``commit_drafts_max`` drafts and ``commit_bytes_max`` payload bytes; ``writers`` commits run
+    at once. At most ``waiting_units_max`` units wait in memory. Units whose key is held elsewhere wait for it
+    ``key_lock_seconds`` in a transaction of their own; ``key_waiters`` of those, for different keys, run at once. For
+    an idempotency key that is in an open transaction they wait as long, in memory. A publish without an answer of the
+    database after ``answer_seconds`` fails.
+    """
+
+    writers: int = 2
+    commit_drafts_max: int = 512
+    commit_bytes_max: int = 4 * 1024 * 1024
+    waiting_units_max: int = 10_000
+    key_lock_seconds: float = 2.0
+    key_waiters: int = 3
+    busy_retries: int = 3
+    answer_seconds: float = 10.0

@@ -22,12 +22,12 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from db.errors import Busy, HeldBack, OutcomeUnknown, Refused, Unavailable
 from db.pool import Database, Row, Session
 from event.event import Draft
 from hub.direct import DirectCommit, DirectPath
+from hub.options import PublishOptions
 from hub.owed import ANYTHING, Owed, owed_by
 from hub.publish_error import IdempotencyConflict, IdempotencyInFlight, KeyBusy, Overloaded, PublishRefused
 from hub.stripes import StripesInUse, stripes_of
@@ -57,27 +57,6 @@ _UNIQUE_VIOLATION = "23505"
 """The SQLSTATE that ``publish_batch`` raises when a part of a unit conflicts. From an index it is a failure of the
 server.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class PublishOptions:
-    """Bounds of the group commit.
-
-    A commit takes at most ``commit_drafts_max`` drafts and ``commit_bytes_max`` payload bytes; ``writers`` commits run
-    at once. At most ``waiting_units_max`` units wait in memory. Units whose key is held elsewhere wait for it
-    ``key_lock_seconds`` in a transaction of their own; ``key_waiters`` of those, for different keys, run at once. For
-    an idempotency key that is in an open transaction they wait as long, in memory. A publish without an answer of the
-    database after ``answer_seconds`` fails.
-    """
-
-    writers: int = 2
-    commit_drafts_max: int = 512
-    commit_bytes_max: int = 4 * 1024 * 1024
-    waiting_units_max: int = 10_000
-    key_lock_seconds: float = 2.0
-    key_waiters: int = 3
-    busy_retries: int = 3
-    answer_seconds: float = 10.0
 
 
 class Publisher:
