@@ -13,8 +13,7 @@ from runtime.pause import pause
 __all__ = ["long_poll"]
 
 _Item = TypeVar("_Item")
-_REST_SECONDS: Final = (0.0, 0.0125, 0.2)
-"""After a first wait without items, after a second one, and at most. Each rest between is twice as long."""
+_BLOCKED_SECONDS: Final = 0.2
 
 
 async def long_poll(
@@ -28,13 +27,12 @@ async def long_poll(
     ``wait`` returns False when the time is over, or when the process stops, which sets ``leaving``. Nothing is fetched
     for a client that has gone, because it would stay leased until its lease ends.
     """
-    found, (rest, second, longest) = await fetch(), _REST_SECONDS
+    found = await fetch()
     while not found:
         if not await wait() or await request.is_disconnected():
             break
         found = await fetch()
         if not found and not leaving.is_set():
-            # Another client was faster; or a filter or a limit withholds the items, so that each wait ends in vain.
-            await pause(leaving, rest)
-            rest = min(max(second, 2 * rest), longest)
+            # A filter, a limit or another reader withholds the items: query less often.
+            await pause(leaving, _BLOCKED_SECONDS)
     return found
