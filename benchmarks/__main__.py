@@ -20,13 +20,6 @@ NAMES = (
     "verdict", "client", "intake", "kafka_source", "console", "mysql_queue", "doors", "settling", "settling_cost",
     "incidents", "standby_fence", "enqueue", "two_hubs", "backfill", "typed", "lone_event", "start",
 )  # fmt: skip
-_WITH_OWN_COMMAND = (
-    "standing", "idle", "gap", "outbound", "relay", "backlog", "sustained", "mariadb", "amqp", "pipeline", "commits",
-    "files", "minutes", "archive", "services", "services_flood", "titanic", "queues", "jobs", "pickup", "depth", "cost",
-    "answers", "destinations", "verdict", "intake", "kafka_source", "console", "mysql_queue",
-    "settling", "settling_cost", "incidents", "standby_fence", "enqueue", "two_hubs", "backfill", "typed", "lone_event",
-    "start",
-)  # fmt: skip
 
 
 def main() -> int:
@@ -62,7 +55,7 @@ def _known(name: str) -> str:
 
 def _run(name: str) -> None:
     module = importlib.import_module(f"benchmarks.{name}")
-    if name in _WITH_OWN_COMMAND:
+    if hasattr(module, "main"):  # it has options of its own
         arguments, sys.argv = sys.argv, [name]
         try:
             module.main()
