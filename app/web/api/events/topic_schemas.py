@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.web.api.dependency import In
 from app.web.api.route.audited import audited
 from app.web.api.route.context import Context
+from app.web.api.route.database_refusal import checked_topic
 from app.web.api.route.paging import Paged
 from app.web.api.route.precondition import IfMatch, etag, version_meant
 from app.web.api.route.refusals import BODY, refusals
@@ -19,7 +20,6 @@ from app.web.api.route.strict_route import strict_router
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
-from event.topic import TopicError, validate_topic
 from event.topic_schema import TopicSchemaError, columns_text, ignored_keywords
 
 __all__ = ["router"]
@@ -75,13 +75,6 @@ class SchemaVersionPage(BaseModel):
     next_cursor: str | None
 
 
-def _name(topic: str) -> str:
-    try:
-        return validate_topic(topic)
-    except TopicError as error:
-        raise Problem("invalid-topic", str(error), parameter="topic") from None
-
-
 async def _stored(context: Context, topic: str, version: int | None = None) -> Row | None:
     return await context.database.fetchrow("topic_schema.get", "default", topic, version)
 
@@ -112,7 +105,7 @@ async def get_schema(
     version: Annotated[int | None, Query(ge=1, le=_VERSION_MAX, description="By default the newest one.")] = None,
 ) -> TopicSchemaOut:
     """Shows the JSON Schema of which the lake makes columns. Its `ETag` names the version."""
-    row = await _stored(context, _name(topic), version)
+    row = await _stored(context, checked_topic(topic), version)
     if row is None:
         raise Problem("unknown-schema", f"{topic} has no schema" + ("." if version is None else f" {version}."))
     return _out(row, _ignored_in(row), response)
@@ -127,7 +120,7 @@ async def get_schema(
 async def list_schemas(topic: str, context: In, paging: Paged) -> SchemaVersionPage:
     """Newest first; `Link: rel="next"` and `next_cursor` lead to the next page."""
     [below] = paging.after(_VERSION_MAX)
-    rows = await context.database.fetch("topic_schema.list", "default", _name(topic), below, paging.limit + 1)
+    rows = await context.database.fetch("topic_schema.list", "default", checked_topic(topic), below, paging.limit + 1)
     return SchemaVersionPage.model_validate(paging.page(rows, "version"))
 
 
@@ -144,7 +137,7 @@ async def put_schema(
 
     It refuses no event. It says which columns the lake makes of the topic's JSON.
     """
-    name, meant = _name(topic), version_meant(if_match)
+    name, meant = checked_topic(topic), version_meant(if_match)
     try:
         ignored = ignored_keywords(body.schema_)
     except TopicSchemaError as error:

@@ -9,12 +9,11 @@ from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.dependency import In
+from app.web.api.route.database_refusal import checked_topic
 from app.web.api.route.moment import Until, ZonedMoment, rate, span_of, whole
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import strict_router
-from app.web.problem import Problem
 from app.web.scopes import needs
-from event.topic import TopicError, validate_topic
 
 __all__ = ["TopicStats", "router"]
 
@@ -76,10 +75,7 @@ async def stats(
     until: Until = None,
 ) -> TopicStats:
     """Whole hours in UTC, kept for 400 days; at most 1,500. `GET /subscriptions/{id}/stats` has the receivers' side."""
-    try:
-        name = validate_topic(topic)
-    except TopicError as error:
-        raise Problem("invalid-topic", str(error), parameter="topic") from None
+    name = checked_topic(topic)
     now = await context.database.fetchval("diagnosis.now")
     start, end = whole(*span_of(since, until, now, timedelta(days=1)), timedelta(hours=1), _HOURS_MAX)
     as_of = await context.database.fetchval("stats.counted_until")

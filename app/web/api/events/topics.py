@@ -14,7 +14,7 @@ from app.web.api.dependency import In
 from app.web.api.events.job_rule import JobRule
 from app.web.api.route.audited import audited
 from app.web.api.route.context import Context
-from app.web.api.route.database_refusal import job_refusals
+from app.web.api.route.database_refusal import checked_topic, job_refusals
 from app.web.api.route.paging import PagedByName
 from app.web.api.route.precondition import IfMatch, etag, version_meant
 from app.web.api.route.refusals import OPTIONAL_BODY, refusals
@@ -26,7 +26,7 @@ from app.web.scopes import needs
 from db.pool import Row
 from egress.url import UrlRefused, parse_target
 from event.identity import format_event_id
-from event.topic import TopicError, is_reserved, validate_topic
+from event.topic import is_reserved
 from relay.amqp.name import EXCHANGE_NAME_PATTERN
 from relay.kafka.source.route import route_for
 from webhooks.message import link_header
@@ -123,13 +123,6 @@ class TopicPage(BaseModel):
     next_cursor: str | None
 
 
-def _name(topic: str) -> str:
-    try:
-        return validate_topic(topic)
-    except TopicError as error:
-        raise Problem("invalid-topic", str(error), parameter="topic") from None
-
-
 def _order(row: Row) -> str:
     return "key" if row["ordered"] else "none"
 
@@ -187,7 +180,7 @@ async def latest(request: Request, topic: str, context: In) -> Response:
 
     This is the WebSub topic URL.
     """
-    name = _name(topic)
+    name = checked_topic(topic)
     moved_to = await context.database.fetchval("topic.moved_to", "default", name)
     if moved_to is not None:
         return Response(status_code=301, headers={"Location": quote(moved_to, safe=_URL_CHARACTERS)})
@@ -262,7 +255,7 @@ async def _rule_of(topic: str, body: TopicSettings, context: Context) -> str | N
 @needs("read", reach="topic")
 async def get_settings(topic: str, response: Response, context: In) -> TopicSettingsOut:
     """Shows routing, order and retention. Their `ETag` names this version."""
-    row = await context.database.fetchrow("topic.get", "default", _name(topic))
+    row = await context.database.fetchrow("topic.get", "default", checked_topic(topic))
     if row is None:
         raise Problem("unknown-topic", f"There is no topic {topic}.")
     response.headers["ETag"] = etag(row["version"])
@@ -286,7 +279,7 @@ async def put_settings(
     _check_url(body.moved_to, "moved_to", context)
     _check_loop(topic, body, context)
     _check_kafka_loop(topic, body, context)
-    name, version = _name(topic), version_meant(if_match)
+    name, version = checked_topic(topic), version_meant(if_match)
     rule = await _rule_of(name, body, context)
     if if_match is not None and not await context.database.fetchrow("topic.get", "default", name):
         raise Problem("precondition-failed", f"There is no topic {name}.")

@@ -1,4 +1,4 @@
-"""Refusals of the database's functions as problems, and checked names of queues and services."""
+"""Refusals of the database's functions as problems, and checked names of queues, services and topics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.web.problem import Problem
 from db.errors import Refused
 from event.topic import TopicError, validate_topic
 
-__all__ = ["checked_name", "job_refusals", "refused_as"]
+__all__ = ["checked_name", "checked_topic", "job_refusals", "refused_as"]
 
 _NAME_MAX: Final = 200
 _JOB_SLUGS: Final = {
@@ -47,3 +47,11 @@ def checked_name(what: str, name: str, *, parameter: str, reserved: tuple[str, .
     except TopicError as error:
         detail = str(error).replace("a topic", f"a {what}", 1)
         raise Problem("invalid-parameter", f"{what}: {detail}", parameter=parameter) from None
+
+
+def checked_topic(topic: str) -> str:
+    """Return the name of a topic, or raise a problem."""
+    try:
+        return validate_topic(topic)
+    except TopicError as error:
+        raise Problem("invalid-topic", str(error), parameter="topic") from None
