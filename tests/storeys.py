@@ -24,6 +24,11 @@ SERVER_FIXTURES = frozenset(
 """The fixtures of `tests/conftest.py` that boot a server or are given one."""
 
 LONG = {
+    "tests/acceptance/test_demo.py": ("test_without_brokers_the_tour_shows_the_webhook_and_says_what_is_left_out",),
+    "tests/acceptance/test_git_push.py": (
+        "test_a_push_before_anybody_listens_while_the_hub_is_away_and_after_a_killed_build_is_not_lost",
+    ),
+    "tests/acceptance/test_tour.py": ("test_after_kill_nine_the_next_start_finds_everything",),
     "tests/contract/workers/test_stored_endings.py": (
         "test_a_stop_has_an_end_whatever_a_handler_does[job_worker-swallows_its_cancellation-held-1]",
         "test_a_stop_has_an_end_whatever_a_handler_does[message_worker-swallows_its_cancellation-held-1]",
@@ -33,6 +38,12 @@ LONG = {
         "test_a_stop_has_an_end_whatever_a_handler_does[task_worker-swallows_its_cancellation-held-1]",
     ),
     "tests/docs/test_docs.py": (
+        "test_what_a_page_tells_to_type_does_what_it_says[docs/how-to/coming-from-gearman.md]",
+        "test_what_a_page_tells_to_type_does_what_it_says[docs/how-to/erase-a-customer.md]",
+        "test_what_a_page_tells_to_type_does_what_it_says[docs/how-to/inbound-webhooks.md]",
+        "test_what_a_page_tells_to_type_does_what_it_says[docs/how-to/questions.md]",
+        "test_what_a_page_tells_to_type_does_what_it_says[docs/how-to/replace-kafka-connect.md]",
+        "test_what_a_page_tells_to_type_does_what_it_says[docs/reference/filters.md]",
         "test_what_a_page_tells_to_type_does_what_it_says[docs/tutorial/office.md]",
         "test_what_a_page_tells_to_type_does_what_it_says[docs/tutorial/repair.md]",
     ),
@@ -115,10 +126,14 @@ LONG = {
         "test_json_is_judged_by_the_audit",
         "test_whatever_is_moved_in_time_is_named_wherever_it_went",
     ),
+    "tests/project/test_wheels.py": ("test_a_wheel_of_the_sdist_is_the_wheel_of_the_checkout",),
     "tests/relay/amqp/test_destinations.py": (
         "test_a_destination_that_takes_nothing_waits_alone[_silent-unconfirmed-a quorum queue needs most of its nodes]",
     ),
-    "tests/relay/amqp/test_sink.py": ("test_an_alarm_pauses_the_sink_and_healing_it_loses_and_reorders_nothing",),
+    "tests/relay/amqp/test_sink.py": (
+        "test_a_restart_of_the_broker_keeps_what_was_confirmed_and_the_rest_is_sent_again",
+        "test_an_alarm_pauses_the_sink_and_healing_it_loses_and_reorders_nothing",
+    ),
     "tests/relay/election/test_neli.py": ("test_a_seat_that_is_held_is_seen_to_be_held",),
     "tests/relay/kafka/test_destinations.py": (
         "test_a_compacted_topic_refuses_a_backlog_without_keys_and_nobody_else_waits[transactional]",
@@ -130,6 +145,7 @@ LONG = {
         "test_a_cluster_whose_brokers_are_all_fenced_is_trouble_until_one_is_back[None]",
     ),
     "tests/relay/kafka/test_sink.py": (
+        "test_a_broker_that_is_killed_in_the_middle_of_a_drain_costs_nothing_and_no_order[idempotent]",
         "test_a_broker_that_is_killed_in_the_middle_of_a_drain_costs_nothing_and_no_order[transactional]",
     ),
     "tests/relay/test_security.py": ("test_records_reach_a_kafka_that_demands_tls[PLAIN]",),
