@@ -10,10 +10,10 @@ Kafka. Every half minute a line shows the backlog, the size of the tables and th
 relay share the machine. If the publishers cannot reach their rate, the line of results shows the rate they reached.
 
 The second part publishes one event per commit, 600 per second. The relay runs in this process, so that the time of
-Kafka's acknowledgement is known; in transactional mode it is that of the transaction's end. The measured time begins
-with the answer to COMMIT. The best published figures of a rival, on two cores: 13 and 87 ms, 1,200 to 1,400/s
-sustained, 3,440 to 3,656/s drain. A line shows the processor time of the relay and of the publishers' server, and the
-number of batches of the sink.
+Kafka's acknowledgement is known; in transactional mode it is that of the transaction's end. A read-committed consumer
+in a process of its own notes when it has each record. The measured time begins with the answer to COMMIT. The best
+published figures of a rival, on two cores: 13 and 87 ms, 1,200 to 1,400/s sustained, 3,440 to 3,656/s drain. A line
+shows the processor time of the relay and of the publishers' server, and the number of batches of the sink.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from benchmarks.drain import (
     Bench,
@@ -52,6 +52,9 @@ _KEYS = 1_000
 _SHARE = 0.7
 _LATENCY_RATE = 600
 _SETTLING_SECONDS = 3.0
+_CONSUMED_SECONDS = 2.0
+"""So long a consumer may be behind the last acknowledgement."""
+_LINES_BYTES_MAX = 2**26
 _COUNTED_MAX = 5_000_000
 _TO_KAFKA_ALONE = "INSERT INTO hookwire.topics (tenant, name, sinks) VALUES ('default', $1, '{kafka}')"
 _LOOK = f"""
@@ -149,40 +152,74 @@ def timed(bench: Bench, mode: Mode, acknowledged: dict[int, float]) -> SinkOf:
     return made
 
 
-async def delays(bench: Bench, mode: Mode, seconds: float) -> list[float]:
-    """Return the milliseconds from COMMIT to acknowledgement of each event, without those of the first seconds."""
+class Delays(NamedTuple):
+    """The milliseconds from COMMIT, of each event without those of the first seconds."""
+
+    to_acknowledgement: list[float]
+    to_consumer: list[float]
+
+
+async def delays(bench: Bench, mode: Mode, seconds: float) -> Delays:
+    """Publish with one relay and one consumer, and return the times of each event."""
     await bench.connection.execute("TRUNCATE hookwire.outbox, hookwire.events, hookwire.ledger_entries")
     await bench.connection.execute("UPDATE hookwire.sinks SET configured = (name = 'kafka')")
     topic = await bench.topic()
     acknowledged: dict[int, float] = {}
     metrics = ClockedMetrics(bench.clock(0))
+    consumer = await _consumer(bench, topic)
     async with relaying(bench, timed(bench, mode, acknowledged), metrics) as ours:
         listener = await connect_direct(PoolOptions(bench.url))
         await listener.listen("hookwire_outbox", ours.notify)
         writer = await _writer(bench, topic, "single", _LATENCY_RATE, seconds + _SETTLING_SECONDS)
-        lines = (await writer.communicate())[0].decode().split("\n")
+        committed = _times((await writer.communicate())[0])
         await bench.emptied()
+        await asyncio.sleep(_CONSUMED_SECONDS)
+        consumed = _times((await consumer.communicate(b""))[0])
         await listener.aclose()
-    committed = {int(number): float(moment) for number, moment in (line.split() for line in lines if line)}
     began = min(committed.values()) + _SETTLING_SECONDS
-    return [1000 * (acknowledged[number] - moment) for number, moment in committed.items() if moment >= began]
+    measured = {number: moment for number, moment in committed.items() if moment >= began}
+    return Delays(*([1000 * (ends[number] - moment) for number, moment in measured.items()]
+                    for ends in (acknowledged, consumed)))  # fmt: skip
+
+
+async def _consumer(bench: Bench, topic: str) -> asyncio.subprocess.Process:
+    """Start a consumer; return it once it reads."""
+    command = (sys.executable, "-m", "benchmarks.consumer", bench.bootstrap, topic)
+    pipe = subprocess.PIPE
+    consumer = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, limit=_LINES_BYTES_MAX)
+    assert consumer.stdout is not None
+    await consumer.stdout.readline()
+    return consumer
+
+
+def _times(lines: bytes) -> dict[int, float]:
+    """Return the time of each event, in lines with its number and its time."""
+    return {int(number): float(moment) for number, moment in (line.split() for line in lines.decode().splitlines())}
 
 
 async def latency(bench: Bench, seconds: float) -> None:
     """Measure both modes at 600 events per second."""
-    all_bars: dict[Mode, str] = {"idempotent": "bars 10 and 40", "transactional": "bar of the p99 60"}
-    for mode, bars in all_bars.items():
+    all_bars: dict[Mode, tuple[str, str]] = {
+        "idempotent": ("bars 10 and 40", "no bar"), "transactional": ("bar of the p99 60", "bars 18 and 57"),
+    }  # fmt: skip
+    for mode, (bars, consumer_bars) in all_bars.items():
         sent, relay, server = TimedSink.sent, own_cpu_seconds(), _server_seconds(bench)
         found = await delays(bench, mode, seconds)
-        cuts = statistics.quantiles(found, n=100, method="inclusive")
-        each = 1000 / (len(found) * (seconds + _SETTLING_SECONDS) / seconds)
+        count = len(found.to_acknowledgement)
+        each = 1000 / (count * (seconds + _SETTLING_SECONDS) / seconds)
         print(
-            f"COMMIT to Kafka's acknowledgement, {mode}, {len(found) / seconds:.0f}/s for {seconds:.0f} s:"
-            f" p50 {cuts[49]:.1f} ms, p99 {cuts[98]:.1f} ms ({bars});"
+            f"COMMIT to Kafka's acknowledgement, {mode}, {count / seconds:.0f}/s for {seconds:.0f} s:"
+            f" {_shown(found.to_acknowledgement)} ({bars}); to a read-committed consumer {_shown(found.to_consumer)}"
+            f" ({consumer_bars});"
             f" {each / 1000 * (TimedSink.sent - sent):.2f} batches, {each * (own_cpu_seconds() - relay):.2f} ms of the"
             f" relay and {each * (_server_seconds(bench) - server):.2f} of PostgreSQL for an event",
             flush=True,
         )
+
+
+def _shown(milliseconds: list[float]) -> str:
+    cuts = statistics.quantiles(milliseconds, n=100, method="inclusive")
+    return f"p50 {cuts[49]:.1f} ms, p99 {cuts[98]:.1f} ms"
 
 
 def _server_seconds(bench: Bench) -> float:
