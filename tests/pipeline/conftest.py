@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyspark
 import pytest
+from py4j.java_gateway import JavaClass, JavaMember, JVMView
 
 from scripts.servers.kafka_jars import cache_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Each statement runs a few times, so the second compiler of a JVM and its collector's threads never pay. The first is
-# for every JVM that runs Spark, a command's too, the second for the one that composes its command line.
-_CHEAP_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-os.environ |= {"SPARK_SUBMIT_OPTS": _CHEAP_JVM, "SPARK_LAUNCHER_OPTS": _CHEAP_JVM}
+# Each statement runs a few times, so the second compiler of a JVM, its collector's threads and the check of each class
+# never pay. The first is for every JVM that runs Spark, a command's too, the second for the one that composes its
+# command line.
+_CHEAP_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+_SPARK_CONF = Path(__file__).with_name("spark-conf")
+os.environ |= {"SPARK_SUBMIT_OPTS": _CHEAP_JVM, "SPARK_LAUNCHER_OPTS": _CHEAP_JVM, "SPARK_CONF_DIR": str(_SPARK_CONF)}
 
 
 @pytest.fixture(scope="session")
@@ -38,17 +41,24 @@ def spark() -> Iterator[SparkSession]:
         jars = kafka_jars(cache_folder()) if pyspark.__version__.startswith("4.0.") else ()
     except (JavaMissing, JarsMissing) as missing:
         pytest.fail(str(missing), pytrace=False)
-    more = {
-        "spark.sql.shuffle.partitions": "2",
-        "spark.default.parallelism": "2",
-        # Frames of a few rows: planning and compiling is all that takes time.
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    }
-    session = spark_session(SessionOptions("tests", master="local[2]", jars=jars, more=more))
-    yield session
-    session.stop()
+    with pytest.MonkeyPatch.context() as patch:
+        for view in (JVMView, JavaClass):
+            patch.setattr(view, "__getattr__", _remembered(getattr(view, "__getattr__")))  # noqa: B009 - mypy knows none
+        session = spark_session(SessionOptions("tests", master="local[2]", jars=jars))
+        yield session
+        session.stop()
+
+
+def _remembered(looked_up: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    """Ask the JVM once for each class and method: it looks through 300 jars for a name that is no class."""
+
+    def found(self: Any, name: str) -> Any:
+        member = looked_up(self, name)
+        if isinstance(member, JavaClass | JavaMember):
+            self.__dict__[name] = member
+        return member
+
+    return found
 
 
 @pytest.fixture
