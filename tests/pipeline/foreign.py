@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from typer.testing import CliRunner
 
 from app.cli.main import application
+from pipeline.audit.selftest import SelftestRecord
 from pipeline.delta.snapshot import Change
 from pipeline.lake import Table, bronze
 from pipeline.storage import LakeStorage
@@ -27,6 +28,15 @@ def row(number: int, key: str = "a", **changes: Any) -> dict[str, Any]:
         "partition": 0, "offset": number, "timestamp": AT, "timestamp_type": 0, "key": key.encode(),
         "value": b"payload %d" % number, "headers": [], "event_id": f"evt_selftest_{number}", "event_number": number,
         "sequence": number, "term": 7, "accepted_at": AT, "archived_at": AT, **changes,
+    }  # fmt: skip
+
+
+def row_of(record: SelftestRecord) -> dict[str, Any]:
+    """The row that ``bronze_of`` makes of it."""
+    return row(record.number) | {
+        "offset": record.offset, "key": record.key.encode() if record.key else None, "value": record.value,
+        "event_id": record.event_id, "sequence": record.number if record.key else None, "term": record.term,
+        "timestamp": AT + timedelta(seconds=record.delay_seconds),
     }  # fmt: skip
 
 

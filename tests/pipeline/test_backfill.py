@@ -19,25 +19,23 @@ from pipeline.selection import in_slices, numbers
 from pipeline.storage import LakeStorage
 from tests.app.conftest import Receiver, RunHub, RunningHub, receiver, running_hub
 from tests.pipeline.backfill_harness import bodies, is_in_order
+from tests.pipeline.foreign import batch, row_of
 
 __all__ = ["receiver", "running_hub"]
 
 
-async def archived(
-    spark: SparkSession, lake_uri: str, hub: RunningHub, count: int, first: int = 1
-) -> list[SelftestRecord]:
+async def archived(lake_uri: str, hub: RunningHub, count: int, first: int = 1) -> list[SelftestRecord]:
     """Put events into the lake, as the hub had published them on the topic ``orders``; payloads are the numbers."""
     [(name,)] = await hub.sql("SELECT incarnation FROM hookwire.installation")
     records = [SelftestRecord(n, f"k{n % 4}", b"%d" % n, n, incarnation=name) for n in range(first, first + count)]
-    await asyncio.to_thread(added, spark, lake_uri, records)
+    await asyncio.to_thread(added, lake_uri, records)
     await hub.sql("SELECT setval('hookwire.event_id', $1)", first + count - 1)
     return records
 
 
-def added(spark: SparkSession, lake_uri: str, records: Sequence[SelftestRecord]) -> None:
-    table = bronze(LakeStorage(lake_uri))
-    basis = table.snapshot()
-    table.commit(basis, Change("archive", "run", table.write(bronze_of(spark, records), basis.number + 1)))
+def added(lake_uri: str, records: Sequence[SelftestRecord]) -> None:
+    """A batch of the archive, without a job of Spark's."""
+    batch(bronze(LakeStorage(lake_uri)), *map(row_of, records))
 
 
 def noted_as_erased(spark: SparkSession, lake_uri: str, record: SelftestRecord) -> None:
@@ -62,10 +60,10 @@ async def test_the_receiver_gets_exactly_the_range_under_the_old_ids(
 ) -> None:
     """PL-07: once each, in order per key, signed and marked; the ledger counts none of them."""
     async with running_hub() as hub:
-        records = await archived(spark, lake_uri, hub, 300)
-        await asyncio.to_thread(added, spark, lake_uri, records[:20])  # a record that is there twice is one event
+        records = await archived(lake_uri, hub, 300)
+        await asyncio.to_thread(added, lake_uri, records[:20])  # a record that is there twice is one event
         foreign = [replace(record, incarnation="zzzzzzzz", number=record.number + 500) for record in records[:5]]
-        await asyncio.to_thread(added, spark, lake_uri, foreign)
+        await asyncio.to_thread(added, lake_uri, foreign)
         code, said = await ran(hub, lake_uri, capsys, Asked(await subscribed(hub, receiver.callback)))
         written = await hub.sql(
             "SELECT (SELECT count(*) FROM hookwire.events) + (SELECT count(*) FROM hookwire.attempts)"
@@ -87,14 +85,14 @@ async def test_events_under_a_former_name_keep_it_and_erased_ones_are_left_out(
     lake, of which the hub has not, and whose record has come back.
     """
     async with running_hub() as hub:
-        records = await archived(spark, lake_uri, hub, 10)
+        records = await archived(lake_uri, hub, 10)
         await hub.sql(
             "WITH gone AS (INSERT INTO hookwire.former_incarnations (through_id, incarnation)"
             " SELECT 10, incarnation FROM hookwire.installation)"
             " UPDATE hookwire.installation SET incarnation = 'newname2'"
         )
-        await archived(spark, lake_uri, hub, 5, first=11)
-        await archived(spark, lake_uri, hub, 1, first=3)  # no event has this id: the number bears the former name
+        await archived(lake_uri, hub, 5, first=11)
+        await archived(lake_uri, hub, 1, first=3)  # no event has this id: the number bears the former name
         await asyncio.to_thread(noted_as_erased, spark, lake_uri, records[4])
         await hub.sql("SELECT setval('hookwire.event_id', 15)")
         await hub.sql(
@@ -113,7 +111,7 @@ async def test_a_dry_run_counts_what_a_run_would_do(
 ) -> None:
     """WH-P02: erased ones, and those that the filter does not pass; a run then leaves both out."""
     async with running_hub() as hub:
-        records = await archived(spark, lake_uri, hub, 12)
+        records = await archived(lake_uri, hub, 12)
         subscription = await subscribed(hub, receiver.callback, filter={"key": {"$in": ["k1", "k2"]}})
         await hub.sql("INSERT INTO hookwire.erased_events (event_id, tenant, lake_at) VALUES (1, 'default', now())")
         ids = [record.event_id for record in records[:8]]
@@ -133,7 +131,7 @@ async def test_a_choice_that_cannot_be_is_refused(
 ) -> None:
     """A named event that was erased is no missing one."""
     async with running_hub() as hub:
-        records = await archived(spark, lake_uri, hub, 2)
+        records = await archived(lake_uri, hub, 2)
         wanted = await subscribed(hub, receiver.callback)
         once = await subscribed(hub, receiver.callback, mode="at_most_once")
         pulled = (await hub.client.post("/subscriptions/pull", json={"topic": "orders"})).json()["id"]
@@ -149,7 +147,7 @@ async def test_a_choice_that_cannot_be_is_refused(
         erased, named = (f"{records[0].event_id.rpartition('_')[0]}_{n}" for n in (8, 9))
         code, said = await ran(hub, lake_uri, capsys, Asked(wanted, events=[erased, named]))
         forged = replace(records[0], number=10**12)
-        await asyncio.to_thread(added, spark, lake_uri, [forged])
+        await asyncio.to_thread(added, lake_uri, [forged])
         with pytest.raises(CommandFailed, match=f"the range has {forged.event_id}"):
             await backfilled(hub.settings, lake_uri, Asked(wanted))
         [(runs,)] = await hub.sql("SELECT count(*) FROM hookwire.replays")

@@ -33,7 +33,7 @@ def test_an_example_counts_each_event_once(
 ) -> None:
     """FP-08: the old files lie beside the new one. The session of the tests is the example's."""
     lake = LakeStorage(str(tmp_path))
-    table = written(spark, lake, records(1, 2), records(3), records(3))
+    table = written(lake, records(1, 2), records(3), records(3))
     compact(spark, table, crowded(table.snapshot(), date(2026, 1, 16), LARGE), "run", LARGE)
     loaded(name).main(str(tmp_path))
     assert capsys.readouterr().out == "2026-01-15 orders: 3 events in 4 records, 36 bytes\n"
@@ -44,7 +44,7 @@ def test_the_example_of_typed_tables_shows_the_newest_of_each_topic(
 ) -> None:
     """GP-13."""
     lake = LakeStorage(str(tmp_path))
-    written(spark, lake, [order(1), order(2), replace(order(3), value=b"")])
+    written(lake, [order(1), order(2), replace(order(3), value=b"")])
     for version in (2, 10):
         filled(spark, lake, replace(ORDERS, version=version))
     loaded("typed_with_duckdb").main(str(tmp_path))

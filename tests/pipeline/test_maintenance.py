@@ -47,13 +47,11 @@ def lake(tmp_path: Path) -> LakeStorage:
     return LakeStorage(str(tmp_path))
 
 
-def written(spark: SparkSession, lake: LakeStorage, *batches: Sequence[SelftestRecord]) -> Table:
-    """Bronze with a file for each batch."""
+def written(lake: LakeStorage, *batches: Sequence[SelftestRecord]) -> Table:
+    """Bronze with a file for each batch, written without Spark."""
     table = bronze(lake)
     for batch in batches:
-        basis = table.snapshot()
-        rows = bronze_of(spark, batch).coalesce(1)
-        table.commit(basis, Change("archive", "run", table.write(rows, basis.version + 1)))
+        foreign.batch(table, *map(foreign.row_of, batch))
     return table
 
 
@@ -71,7 +69,7 @@ def files_on_disk(lake: LakeStorage) -> set[str]:
 
 def test_small_files_of_a_closed_day_become_one(spark: SparkSession, lake: LakeStorage) -> None:
     """PL-09: the same rows; the old files stay for readers of an older snapshot."""
-    table = written(spark, lake, records(1, 2), records(3), records(4))
+    table = written(lake, records(1, 2), records(3), records(4))
     before = table.snapshot()
     assert crowded(before, DAY, LARGE) == []
     fewer = compact(spark, table, crowded(before, date(2026, 1, 16), LARGE), "run", LARGE)
@@ -135,7 +133,7 @@ def test_columns_of_a_newer_version_or_another_tool_survive_a_rewrite(spark: Spa
 
 
 def test_two_that_rewrite_the_same_files_do_not_both_win(spark: SparkSession, lake: LakeStorage) -> None:
-    table = written(spark, lake, records(1, 2), records(3))
+    table = written(lake, records(1, 2), records(3))
     old, rows = table.snapshot().files, table.read(spark).coalesce(1)
     rewrite(table, old, rows, "compact", "first")
     with pytest.raises(LakeConflict):
@@ -145,7 +143,7 @@ def test_two_that_rewrite_the_same_files_do_not_both_win(spark: SparkSession, la
 
 
 def test_a_rewrite_that_would_lose_rows_changes_nothing(spark: SparkSession, lake: LakeStorage) -> None:
-    table = written(spark, lake, records(1, 2, 3))
+    table = written(lake, records(1, 2, 3))
     with pytest.raises(LakeDamaged):
         rewrite(table, table.snapshot().files, table.read(spark).where("event_number > 1"), "compact", "run")
     assert (table.snapshot().version, numbers_of(spark, table)) == (1, [1, 2, 3])
@@ -153,7 +151,7 @@ def test_a_rewrite_that_would_lose_rows_changes_nothing(spark: SparkSession, lak
 
 def test_a_subject_is_erased_everywhere_and_nobody_else_is(spark: SparkSession, lake: LakeStorage) -> None:
     """PL-09: also from files that compaction had replaced; the audit still knows that the events had been there."""
-    table = written(spark, lake, [*records(1, 2), *records(3, key="b")], records(4, key="b"), records(5))
+    table = written(lake, [*records(1, 2), *records(3, key="b")], records(4, key="b"), records(5))
     compact(spark, table, crowded(table.snapshot(), date(2026, 1, 16), LARGE), "run", LARGE)
     subject = Subject(("a",))
     assert erase(spark, lake, table, subject, "run") == Erased(3, files=1, replaced=4, remnants=0, remaining=0)
@@ -188,7 +186,7 @@ def test_a_subject_is_erased_from_quarantine_and_from_what_killed_batches_left(
     spark: SparkSession, lake: LakeStorage, tmp_path: Path
 ) -> None:
     """PL-09: what cannot be read goes whole, others' records stay, and a batch that held theirs becomes no entry."""
-    table = written(spark, lake, records(1), [*records(2), *records(3, key="b")])
+    table = written(lake, records(1), [*records(2), *records(3, key="b")])
     put_aside(lake, table, [Damage(table.snapshot().files[1], "it has too few rows")], "run")
     [aside] = lake.files("quarantine")
     basis = table.snapshot()
@@ -206,7 +204,7 @@ def test_a_subject_is_erased_from_quarantine_and_from_what_killed_batches_left(
 
 
 def test_days_beyond_retention_are_gone(spark: SparkSession, lake: LakeStorage) -> None:
-    table = written(spark, lake, records(1, 2))
+    table = written(lake, records(1, 2))
     assert retain(lake, table, DAY, "run") == ()
     assert [file.rows for file in retain(lake, table, date(2026, 1, 16), "run")] == [2]
     assert (table.snapshot().rows, files_on_disk(lake)) == (0, set())
@@ -228,7 +226,7 @@ def test_the_commands_say_what_they_would_do_then_do_it(
     spark: SparkSession, lake: LakeStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PL-09: --dry-run changes nothing; each is a row of the table of runs."""
-    table = written(spark, lake, records(1, 2), records(3, key="b"))
+    table = written(lake, records(1, 2), records(3, key="b"))
     monkeypatch.setenv("HOOKWIRE_DATA_DIR", f"{lake.uri}/no-hub")
 
     def hookwire(*words: str) -> dict[str, object]:
@@ -249,7 +247,7 @@ def test_files_of_killed_batches_go_after_a_day_and_young_ones_stay(
     spark: SparkSession, lake: LakeStorage, tmp_path: Path
 ) -> None:
     """Also those that Spark had not finished; those of the table stay, whatever their age."""
-    table = written(spark, lake, records(1, 2))
+    table = written(lake, records(1, 2))
     young = table.write(bronze_of(spark, records(3)), 2)
     half = tmp_path / "bronze/data/batch=000002-dead/_temporary/0/part-0.parquet"
     half.parent.mkdir(parents=True)
@@ -276,7 +274,7 @@ def test_half_written_files_are_named_put_aside_with_the_reason_and_counted(
         done = CliRunner().invoke(application("pipeline"), words, catch_exceptions=False)
         return done.exit_code, json.loads(done.stdout)
 
-    table = written(spark, lake, records(1, 2), records(3), records(4))
+    table = written(lake, records(1, 2), records(3), records(4))
     short, gone, whole = (file.path for file in table.snapshot().files)
     file = tmp_path / "bronze" / short
     file.write_bytes(file.read_bytes()[:100])

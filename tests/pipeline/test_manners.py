@@ -50,7 +50,7 @@ def test_a_damaged_file_is_one_sentence_that_says_what_to_do(
     spark: SparkSession, tmp_path: Path, damage: Callable[[bytes], bytes]
 ) -> None:
     """FP-07: and no page of Java. GP-15: the sentence names the file."""
-    table = written(spark, LakeStorage(str(tmp_path)), records(1, 2))
+    table = written(LakeStorage(str(tmp_path)), records(1, 2))
     path = tmp_path / "bronze" / table.snapshot().files[0].path
     path.write_bytes(damage(path.read_bytes()))
     words = ["pipeline", "usage", "--lake", str(tmp_path), "--since", "2026-01-01", "--until", "2026-01-31"]

@@ -15,12 +15,11 @@ from app.cli.failure import CommandFailed
 from app.cli.hub_client import connected
 from app.cli.pipeline.replay import send_all
 from app.cli.pipeline.resend import Resender, Sent
-from pipeline.audit.selftest import SelftestRecord, bronze_of
-from pipeline.delta.snapshot import Change
 from pipeline.lake import bronze
 from pipeline.selection import ArchivedEvent
 from pipeline.storage import LakeStorage
 from tests.app.conftest import RunHub, RunningHub, running_hub
+from tests.pipeline.foreign import batch, row
 
 __all__ = ["running_hub"]
 
@@ -90,9 +89,7 @@ async def test_an_interrupted_replay_of_the_lake_goes_on_where_it_was(
 ) -> None:
     """PL-07: noted after each batch, in the lake."""
     lake = LakeStorage(lake_uri)
-    table = bronze(lake)
-    records = [SelftestRecord(n, "a", b"%d" % n, n) for n in range(1, 5)]
-    table.commit(table.snapshot(), Change("archive", "run", table.write(bronze_of(spark, records), 1)))
+    batch(bronze(lake), *(row(n, value=b"%d" % n) for n in range(1, 5)))
     asked: dict[str, Any] = {"topic": "orders", "keys": [], "event_ids": [], "since": None, "until": None, "lost": None}
     async with running_hub() as hub, connected() as client:
         resender = Resender(client, hub.url, "", None, None)
