@@ -14,14 +14,14 @@ from typer.testing import CliRunner
 
 from app.cli.main import application
 from db.statements import STATEMENTS
-from pipeline.audit.selftest import SelftestRecord, bronze_of
-from pipeline.delta.snapshot import Change
+from pipeline.audit.selftest import SelftestRecord
 from pipeline.lake import bronze
 from pipeline.runs import runs
 from pipeline.storage import LakeStorage
 from scripts.servers.kafka import KafkaServer
 from tests.app.maintenance.test_ledger import carry, close_hours
 from tests.pipeline.broker import make, record_of, write
+from tests.pipeline.foreign import batch, row_of
 from tests.relay.harness import relay_harness
 
 KEYS = "abcdefgh"
@@ -42,10 +42,9 @@ def events(database_url: str, monkeypatch: pytest.MonkeyPatch) -> list[SelftestR
     return [SelftestRecord(n, key, b"x", n, incarnation=incarnation) for n, key in zip(ids, KEYS, strict=True)]
 
 
-def archived(spark: SparkSession, lake_uri: str, records: Sequence[SelftestRecord]) -> None:
-    table = bronze(LakeStorage(lake_uri))
-    basis = table.snapshot()
-    table.commit(basis, Change("archive", "run", table.write(bronze_of(spark, records), basis.version + 1)))
+def archived(lake_uri: str, records: Sequence[SelftestRecord]) -> None:
+    """A batch of the archive, without a job of Spark's."""
+    batch(bronze(LakeStorage(lake_uri)), *map(row_of, records))
 
 
 def audit(lake_uri: str, *options: str) -> tuple[int, Any]:
@@ -57,7 +56,7 @@ def audit(lake_uri: str, *options: str) -> tuple[int, Any]:
 
 def test_a_whole_lake_is_clean(spark: SparkSession, lake_uri: str, events: list[SelftestRecord]) -> None:
     """PL-A04, PL-A09: ledger, lake and, by --contents, every payload agree."""
-    archived(spark, lake_uri, events)
+    archived(lake_uri, events)
     code, report = audit(lake_uri, "--contents")
     found = {name: report[name] for name in ("records", "unequal", "unjudged", "findings", "count")}
     assert (code, found) == (0, {"records": 8, "unequal": 0, "unjudged": [], "findings": [], "count": 0})
@@ -70,7 +69,7 @@ def test_what_leaves_the_outbox_while_kafka_is_read_is_not_lost(
     spark: SparkSession, lake_uri: str, events: list[SelftestRecord], database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """GU-21: the audit saw no record of it in Kafka, where it was not yet, and then no row in the outbox."""
-    archived(spark, lake_uri, events[1:])
+    archived(lake_uri, events[1:])
     owe = "INSERT INTO hookwire.outbox (id, layout, shard, sink) VALUES ($1, 1, 0, 'kafka')"
     asyncio.run(_execute(database_url, owe, events[0].number))
 
@@ -97,7 +96,7 @@ def test_what_is_missing_doubled_and_out_of_order_is_named(
     """PL-05, PL-A08, PL-A09: each by its event id, and the exit code is 1."""
     last = events[-1].number
     twice, swapped = replace(events[1], offset=last + 1), replace(events[2], key="d", offset=last + 2)
-    archived(spark, lake_uri, [events[1], *events[3:], twice, swapped])
+    archived(lake_uri, [events[1], *events[3:], twice, swapped])
     code, report = audit(lake_uri)
     assert code == 1
     assert {(f["fault"], tuple(f["examples"])) for f in report["findings"]} == {
@@ -218,7 +217,7 @@ def test_each_event_is_accounted_for_at_each_webhook(
         await connection.close()
 
     asyncio.run(owed())
-    archived(spark, lake_uri, events)
+    archived(lake_uri, events)
     code, report = audit(lake_uri, "--metrics", str(tmp_path / "audit.prom"))
     found = [(f["fault"], f["subscription"], f["count"], f["examples"]) for f in report["findings"]]
     assert (code, report["webhook_hours"], found) == (
@@ -245,11 +244,11 @@ def test_the_end_of_an_audit_is_noted_for_the_verdict_and_doctor(
     spark: SparkSession, lake_uri: str, events: list[SelftestRecord], database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """GP-14: an audit of some hours, or by a rule of its own, is not noted; one that fails takes nothing back."""
-    archived(spark, lake_uri, events[1:])
+    archived(lake_uri, events[1:])
     monkeypatch.setenv("HOOKWIRE_PIPELINE_LAKE", lake_uri)
     first = CliRunner().invoke(application(), ["pipeline", "audit", "--json"], catch_exceptions=False)
     report, notes = json.loads(first.stdout), [noted(database_url)]
-    archived(spark, lake_uri, events[:1])
+    archived(lake_uri, events[:1])
     for option in ("--since", "2020-01-01"), ("--late", "1"):
         audit(lake_uri, *option)
         notes.append(noted(database_url))

@@ -37,7 +37,7 @@ def test_an_erasure_counts_as_one_only_if_the_database_knows_it(
     def change(statement: str, *values: object) -> None:
         asyncio.run(executed(database_url, statement, *values))
 
-    archived(spark, lake_uri, events)
+    archived(lake_uri, events)
     done = erased_from(lake_uri, "--event", events[0].event_id)
     verdicts = [audit(lake_uri)]
     change("UPDATE hookwire.erased_events SET event_id = $2 WHERE event_id = $1", first, second)

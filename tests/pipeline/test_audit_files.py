@@ -10,6 +10,7 @@ import shutil
 import struct
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,6 +52,12 @@ def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path
     return folder
 
 
+@cache
+def owed(spark: SparkSession) -> list[dict[str, Any]]:
+    """The ledger's rows of all events."""
+    return [row.asDict() | {"hour": HOUR} for row in ledger_of(spark, EVENTS).collect()]
+
+
 @pytest.fixture
 def lake(whole: Path, tmp_path: Path) -> LakeStorage:
     shutil.copytree(whole, tmp_path / "lake")
@@ -65,7 +72,7 @@ def judged(spark: SparkSession, lake: LakeStorage) -> tuple[list[str], set[tuple
     """What an audit finds: sentences about the lake, and faults with their events."""
     audit = audit_of(spark, lake)
     seen = audit.differences_seen(10)
-    cells = audit.compare([row.asDict() | {"hour": HOUR} for row in ledger_of(spark, EVENTS).collect()])
+    cells = audit.compare(owed(spark))
     accepted = [Accepted(one.number, one.event_id, "orders", HOUR, "sent", one.digest) for one in EVENTS]
     findings = audit.inquire(accepted, in_question(cells), repeats_are_legal=False, examples_max=10)
     return seen, {(found.fault, name) for found in findings for name in found.examples}

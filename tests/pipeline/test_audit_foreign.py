@@ -22,8 +22,8 @@ def test_what_rearranges_is_clean_and_what_deletes_is_named(
 ) -> None:
     """GP-01: "Wrong basePath" after one OPTIMIZE; a DELETE is named by the audit's own finding and by its commit."""
     lake, gone = LakeStorage(lake_uri), events[2]
-    archived(spark, lake_uri, events[:4])
-    archived(spark, lake_uri, events[4:])
+    archived(lake_uri, events[:4])
+    archived(lake_uri, events[4:])
     delta(lake).optimize.z_order(["offset"])
     clean, report = audit(lake_uri)
     assert (clean, report["lake"], report["records"]) == (0, [], 8)
@@ -40,7 +40,7 @@ def test_a_wrong_statistic_is_a_finding(
     spark: SparkSession, lake_uri: str, events: Sequence[SelftestRecord], member: str
 ) -> None:
     """GP-03: every other reader left rows out, and the audit exited 0."""
-    archived(spark, lake_uri, events)
+    archived(lake_uri, events)
     clean = audit(lake_uri)[0]
     edit(LakeStorage(lake_uri), 1, statistic(member, event_number=events[3].number))
     code, report = audit(lake_uri)
@@ -53,7 +53,7 @@ def test_a_wrong_partition_value_is_a_finding_with_its_events(
     spark: SparkSession, lake_uri: str, events: Sequence[SelftestRecord]
 ) -> None:
     """GP-03: for every other reader the events were in another topic."""
-    archived(spark, lake_uri, events)
+    archived(lake_uri, events)
     edit(LakeStorage(lake_uri), 1, partition("topic", "carts"))
     code, report = audit(lake_uri, "--examples", "8")
     assert code == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,6 +19,7 @@ from app.cli.pipeline.auditing.report import AuditReport
 from app.settings.settings import load_settings
 from db.errors import DatabaseError
 from db.secret_box import SecretBoxError
+from pipeline.audit.inquiry import OTHER_KEY, Finding
 from pipeline.storage import LakeStorage
 from tests.app.conftest import opened
 
@@ -165,6 +167,56 @@ async def test_findings_of_an_audit_of_all_contents_stay_until_another_one(lake_
             await audits.run(report(findings), has_contents=has_contents)
             notes += await audits.noted("findings")
     assert notes == [1, 1, 0, 2, 0]
+
+
+def test_the_command_notes_audits_of_all_hours_by_the_hubs_settings(
+    lake_uri: str, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GP-14: an audit of some hours, or by a rule of its own, is not noted; one that fails takes nothing back."""
+    monkeypatch.setenv("HOOKWIRE_DATABASE_URL", database_url)
+    monkeypatch.setenv("HOOKWIRE_PIPELINE_LAKE", lake_uri)
+    ends: list[AuditReport | Exception] = []
+
+    async def judged(*_: object) -> AuditReport:
+        if isinstance(end := ends.pop(), Exception):
+            raise end
+        return end
+
+    async def noted() -> list[Any]:
+        async with opened(database_url) as (database, sql):
+            return await Audits(database, sql, lake_uri).noted("exit_code, findings, failure_code, failure")
+
+    def run(end: AuditReport | Exception, *words: str) -> tuple[int, list[Any]]:
+        ends.append(end)
+        done = CliRunner().invoke(application(), ["pipeline", "audit", "--json", *words])
+        return done.exit_code, asyncio.run(noted())
+
+    monkeypatch.setattr("app.cli.pipeline.audit._compared", judged)
+    ended = [run(report(3)), run(report(), "--since", "2020-01-01"), run(report(), "--late", "1"), run(report()),
+             run(CommandFailed("a torn log", 1))]  # fmt: skip
+    told = CliRunner().invoke(application(), ["doctor", "--json"])
+
+    assert ended == [
+        (1, [1, 3, None, None]), (0, [1, 3, None, None]), (0, [1, 3, None, None]), (0, [0, 0, None, None]),
+        (1, [0, 0, 1, "a torn log"]),
+    ]  # fmt: skip
+    checks = [check for check in json.loads(told.stdout) if check["id"] == "lake"]
+    assert [(check["subject"], check["level"]) for check in checks] == [(f"audit of {lake_uri}", "warn")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "count", "code"),
+    [
+        ({}, 0, 0), ({"cells": 0}, 1, 2), ({"cells": 0, "remembered": 9}, 0, 0),
+        ({"findings": (Finding("altered", "orders", NOON, 2, ["evt_k3v7q2ha_9"]),)}, 1, 1),
+        ({"findings": (Finding(OTHER_KEY, "orders", NOON, 2, ["evt_k3v7q2ha_9"]),)}, 1, 2),
+    ],
+    ids=["clean", "nothing compared", "all proved before", "altered", "sealed with another key"],
+)  # fmt: skip
+def test_what_was_not_compared_is_no_success(changes: dict[str, Any], count: int, code: int) -> None:
+    """GP-06: an audit of hours without an event exited 0. Rows of another secret cannot be judged."""
+    ended = replace(report(), **changes)
+    assert (ended.count, ended.exit_code) == (count, code)
 
 
 async def test_a_lake_that_is_not_used_any_more_can_be_forgotten(

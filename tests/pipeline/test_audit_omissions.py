@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 from app.cli.failure import CommandFailed
 from app.cli.main import application
 from app.cli.pipeline.auditing.omissions import deleted_days
+from app.cli.pipeline.marks import LogMarks
+from app.settings.settings import load_settings
 from pipeline.audit.selftest import HOUR, SelftestRecord
 from pipeline.delta.snapshot import Change
 from pipeline.lake import Table, bronze
@@ -59,7 +61,7 @@ def test_deleted_days_are_printed_and_counted_and_confirmed_by_the_database(
     spark: SparkSession, lake_uri: str, events: Sequence[SelftestRecord], database_url: str
 ) -> None:
     """GP-02: a forged bound of retention and all files gone was a clean lake, with not a word."""
-    archived(spark, lake_uri, events)
+    archived(lake_uri, events)
     forge_bound(bronze(LakeStorage(lake_uri)), "2099-01-01")
     verdicts = [audit(lake_uri)]
     known = "INSERT INTO hookwire.lake_bounds (lake, topic, first_day) VALUES ($1, 'orders', '2026-01-15')"
@@ -78,7 +80,7 @@ def test_retention_notes_its_bound_in_the_database(
     spark: SparkSession, lake_uri: str, events: Sequence[SelftestRecord]
 ) -> None:
     """GP-02: what `hookwire pipeline retain` deletes is no finding; with nothing else to compare it is no success."""
-    archived(spark, lake_uri, events)
+    archived(lake_uri, events)
     done(lake_uri, "retain", "--days", "1")
     code, report = audit(lake_uri)
     assert (code, report["lake"], [days["verdict"] for days in report["deleted"]]) == (2, [], ["confirmed"])
@@ -104,8 +106,8 @@ def test_a_log_that_lost_its_newest_commit_is_named_and_not_written(
     spark: SparkSession, lake_uri: str, events: Sequence[SelftestRecord]
 ) -> None:
     """GP-05: it was accepted, and with one commit the archive began anew. `accept-log` is the way out."""
-    archived(spark, lake_uri, events[:4])
-    archived(spark, lake_uri, events[4:])
+    archived(lake_uri, events[:4])
+    archived(lake_uri, events[4:])
     assert audit(lake_uri)[0] == 0
     newest_entry(lake_uri).unlink()
     code, report = audit(lake_uri)
@@ -122,9 +124,10 @@ def test_a_commit_that_is_not_the_known_one_is_named(
     spark: SparkSession, lake_uri: str, events: Sequence[SelftestRecord]
 ) -> None:
     """GP-05: offsets that are ahead in the newest commit were seen by the next archive only."""
-    archived(spark, lake_uri, events)
-    assert audit(lake_uri)[0] == 0
-    edit(LakeStorage(lake_uri), 1, forge_offsets)
+    lake = LakeStorage(lake_uri)
+    archived(lake_uri, events)
+    LogMarks(load_settings(), lake, [bronze(lake)]).store()
+    edit(lake, 1, forge_offsets)
     code, report = audit(lake_uri)
     [said] = report["lake"]
     assert (code, "bronze: commit 1 (" in said, "which the database knows, was altered" in said) == (1, True, True)
@@ -135,7 +138,7 @@ def test_a_ledger_whose_beginning_was_moved_is_named(
     spark: SparkSession, lake_uri: str, events: Sequence[SelftestRecord], database_url: str
 ) -> None:
     """GP-06: an audit compared no cell, called 6,040 records "outside", and exited 0."""
-    archived(spark, lake_uri, events)
+    archived(lake_uri, events)
     move = "UPDATE hookwire.ledger_cursor SET since_at = $1"
     said = []
     for since in (HOUR + timedelta(minutes=20), HOUR + timedelta(days=1)):
@@ -152,6 +155,6 @@ def test_an_audit_that_compared_nothing_is_no_success(
     spark: SparkSession, lake_uri: str, events: Sequence[SelftestRecord]
 ) -> None:
     """GP-06: of hours without an event."""
-    archived(spark, lake_uri, events)
+    archived(lake_uri, events)
     code, report = audit(lake_uri, "--since", "2026-02-01T00:00Z", "--until", "2026-02-02T00:00Z")
     assert (code, report["cells"], report["count"]) == (2, 0, 1)

@@ -246,7 +246,9 @@ def test_names_without_a_space_fit_a_phone_and_a_desk(tmp_path: Path) -> None:
     html = tmp_path / "report.html"
     html.write_text(page(figures(rows, endpoints={"sub_a": endpoint}, audit=audit, lake=f"s3a://lakes/{topic}")))
 
-    assert overflowing(asyncio.run(looked_at(html, tmp_path / "profile"))) == {}
+    seen = asyncio.run(looked_at(html, tmp_path / "profile"))
+    assert overflowing(seen) == {}
+    assert len({picture for *_, picture in seen.values()}) == 4, "each room and each screen looks otherwise"
 
 
 @pytest.mark.parametrize("days", [1, DAYS])
