@@ -104,6 +104,7 @@ LONG = {
         "test_what_leaves_the_outbox_while_kafka_is_read_is_not_lost",
     ),
     "tests/pipeline/test_audit_erasures.py": ("test_an_erasure_counts_as_one_only_if_the_database_knows_it",),
+    "tests/pipeline/test_audit_files.py": ("test_a_time_that_python_does_not_have_hides_no_record",),
     "tests/pipeline/test_audit_foreign.py": (
         "test_a_wrong_statistic_is_a_finding[maxValues]",
         "test_a_wrong_statistic_is_a_finding[minValues]",

@@ -71,6 +71,14 @@ def test_hours_are_those_of_utc_in_any_zone_of_the_session(spark: SparkSession) 
     assert (cell.hour, cell.differs) == (HOUR, False)
 
 
+def test_a_time_that_python_does_not_have_is_one_at_the_edge(spark: SparkSession) -> None:
+    """The audit ended with a traceback."""
+    never = F.timestamp_micros(F.lit(300_000_000_000_000_000))
+    lake = bronze_of(spark, lane("a", 4)).withColumns({"accepted_at": never, "archived_at": never})
+    [row] = evidence(lake, INCARNATION).select("hour").collect()
+    assert row.hour.astimezone(UTC).year == 9999
+
+
 def test_what_is_wrong_with_the_order_of_a_key(spark: SparkSession) -> None:
     """RR-01, PL-A07: a re-run goes back and on in steps of one; anything else is out of order."""
     records = [
