@@ -70,10 +70,10 @@ class Erased:
         )  # fmt: skip
 
 
-def erased_table(lake: LakeStorage) -> Table:
+def erased_table(lake: LakeStorage, of: type[Table] = Table) -> Table:
     """Return the table of erased records, which the audit must not report as lost."""
     fields = [field for name in _ERASED for field in BRONZE.fields if field.name == name]
-    return Table(lake, "erased", StructType(fields), ("dt", "topic"))
+    return of(lake, "erased", StructType(fields), ("dt", "topic"))
 
 
 def find(spark: SparkSession, table: Table, subject: Subject) -> dict[DataFile, int]:

@@ -444,6 +444,6 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0][:300]
 
 
-def bronze(lake: LakeStorage) -> Table:
+def bronze(lake: LakeStorage, of: type[Table] = Table) -> Table:
     """Return the table of archived Kafka records."""
-    return Table(lake, "bronze", BRONZE, BRONZE_PARTITIONS)
+    return of(lake, "bronze", BRONZE, BRONZE_PARTITIONS)

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from pipeline.audit.cell import cells, compared, summed_hours
 from pipeline.audit.evidence import BUCKETS
-from pipeline.audit.lane import faults, lanes, suspects
+from pipeline.audit.lane import faults, lanes, suspects, with_order
 from pipeline.audit.verdict import (
     EXAMPLES_MAX,
     differences,
@@ -131,19 +131,20 @@ def count_suspects(records: DataFrame) -> int:
 def inquire(
     records: DataFrame, accepted: DataFrame, compared: Sequence[Cell], asked: Sequence[Cell], *,
     suspects_found: int, repeats_are_legal: bool, examples_max: int = EXAMPLES_MAX, beyond: DataFrame | None = None,
-    judges_json: bool = False,
+    before: DataFrame | None = None, judges_json: bool = False,
 ) -> list[Finding]:  # fmt: skip
     """Return findings event by event, in ``asked`` cells (see :func:`in_question`) and in suspect lanes of all cells.
 
     ``suspects_found`` is the result of :func:`count_suspects`. ``accepted`` (see ``verdict.ACCEPTED``) holds every
     event of the cells in ``asked``. ``repeats_are_legal``: the sink delivers at least once, so a re-run in order is not
-    a fault. ``beyond`` holds records of other hours with ids of these hours. ``judges_json``: name malformed payloads.
+    a fault. ``beyond`` holds records of other hours with ids of these hours. ``before`` holds the order of the day
+    before (see ``lane.with_order``). ``judges_json``: name malformed payloads.
     """
     found: list[DataFrame] = []
     if any(cell.broken for cell in compared):
         found.append(in_state(records, "broken", "altered"))
     if asked:
-        pool = records if beyond is None else records.unionByName(beyond)
+        pool = with_order(records if beyond is None else records.unionByName(beyond), before)
         differing = differences(accepted, _in_sight(pool, asked, accepted))
         # A record that both the database and its seal call altered is one finding.
         found = [rows.join(differing, ["topic", "event_id", "fault"], "left_anti") for rows in found]
@@ -163,7 +164,8 @@ def inquire(
     if judges_json:
         found.append(malformed(records))
     if suspects_found:
-        found.append(out_of_order(faults(suspects(lanes(records))), repeats_are_legal=repeats_are_legal))
+        odd = suspects(lanes(with_order(records, before)))
+        found.append(out_of_order(faults(odd), repeats_are_legal=repeats_are_legal))
     if not found:
         return []
     rows = grouped(reduce(DataFrame.unionByName, found), examples_max).orderBy("hour", "topic", "fault").collect()

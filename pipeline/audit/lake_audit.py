@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -14,7 +14,9 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pipeline.audit.bounds import wrong_files
 from pipeline.audit.cell import LEDGER
 from pipeline.audit.evidence import BUCKETS, evidence, ghosts
+from pipeline.audit.held import HeldTable
 from pipeline.audit.inquiry import Cell, Finding, compare_cells, count_suspects, inquire, unexplained
+from pipeline.audit.lane import ORDER, with_order
 from pipeline.audit.seal import SealedFrom, Seals, sealed_since
 from pipeline.audit.seen import differences_seen
 from pipeline.audit.side import CellName, HubEvent, Sides, sides_of
@@ -54,21 +56,27 @@ class LakeAudit:
     ``late_seconds``: the time from acceptance in which an event has to reach Kafka; None sets no limit. ``outside``:
     the number of records in hours that were not judged, because they are open or were not requested. ``seals``: None
     leaves seals out. ``has_seals``: :meth:`compare` has proved the seal of a record.
+
+    ``proved_day``: earlier audits have proved all days through this one, which ends at ``since`` or earlier, and their
+    files have not changed. Of that day only the order of its keys is read, once, and of days before it nothing. A
+    record that says that it is of a proved day, in a file of a later one, is in the wrong folder.
     """
 
     def __init__(
         self, spark: SparkSession, lake: LakeStorage, incarnation: str, since: datetime, until: datetime,
-        late_seconds: float | None = None, seals: Seals | None = None,
+        late_seconds: float | None = None, seals: Seals | None = None, proved_day: date | None = None,
     ) -> None:  # fmt: skip
         self._spark = spark
         self._incarnation = incarnation
         self._seals = seals
-        table, erased = bronze(lake), erased_table(lake)
+        table, erased = bronze(lake, HeldTable), erased_table(lake, HeldTable)
         self.snapshot = table.snapshot()
         self._evidence = partial(evidence, incarnation=incarnation, late_seconds=late_seconds)
         tomorrow = datetime.now(UTC) + timedelta(days=1)
         hour = F.col("hour")
         self._is_judged = ((hour >= F.lit(since)) & (hour < F.lit(until))) | (hour > tomorrow) | (hour < _FIRST)
+        self._opening = _FIRST if proved_day is None else datetime.combine(proved_day + timedelta(days=1), time(), UTC)
+        self._is_held = self._is_judged | (hour < self._opening)
         self._table = table
         last_moment = until - timedelta(microseconds=1)
         first, last, impossible = (moment.date().isoformat() for moment in (since, last_moment, tomorrow))
@@ -76,12 +84,20 @@ class LakeAudit:
         days = self.snapshot.where(
             lambda file: first <= (day := file.values["dt"]) <= last or not _FIRST_DAY <= day <= impossible
         )
-        self._lake, self._days, self._erased = lake, days, erased
-        records = self._evidence(table.read(spark, days), seals=seals)
-        self._has_erased = bool(erased.snapshot().files)
+        opening = self._opening.date().isoformat()
+        self._open, notes = (
+            each.where(lambda file: not _FIRST_DAY <= file.values["dt"] < opening)
+            for each in (self.snapshot, erased.snapshot())
+        )
+        self._lake = lake
+        self._read = ((table, days), (erased, notes))
+        self._records = self._evidence(table.read(spark, days), seals=seals).where(self._is_held)
+        self._has_erased = bool(notes.files)
         if self._has_erased:
-            records = records.unionByName(ghosts(erased.read(spark), incarnation))
-        self._records = records.where(self._is_judged)
+            ghostly = ghosts(erased.read(spark, notes), incarnation)
+            self._records = self._records.unionByName(ghostly.where(self._is_judged))
+        before = self.snapshot.where(lambda file: file.day == proved_day)
+        self._before = self._evidence(table.read(spark, before)).select(*ORDER).persist() if before.files else None
         self._beyond: DataFrame | None = None
         self._is_forgotten = forgotten(self.snapshot)
         self.outside: int | None = None
@@ -89,23 +105,24 @@ class LakeAudit:
 
     def differences_seen(self, examples_max: int) -> list[str]:
         """Return, in sentences, each difference that other readers see (``pipeline.audit.seen``)."""
-        tables = ((self._table, self._days), (self._erased, self._erased.snapshot()))
-        found = [text for table, files in tables for text in differences_seen(self._lake, table, files, examples_max)]
+        read = self._read
+        found = [text for table, files in read for text in differences_seen(self._lake, table, files, examples_max)]
         if found:  # perhaps a file that cannot be read
             return found
-        return [text for table, files in tables for text in wrong_files(self._spark, self._lake, table, files)]
+        return [text for table, files in read for text in wrong_files(self._spark, self._lake, table, files)]
 
     def compare(self, ledger: Sequence[Mapping[str, Any]]) -> list[Cell]:
         """Return all cells of both sides; ``ledger`` has the columns of ``cell.LEDGER``."""
         names = [field.split()[0] for field in LEDGER.split(", ")]
         kept = [row for row in ledger if not self._is_forgotten(row["topic"], row["hour"])]
         rows = frame_of(self._spark, [[row[name] for name in names] for row in kept], LEDGER)
-        cells = compare_cells(self._records, rows)
-        self._cells = [cell for cell in cells if not self._is_gone(cell)]
+        cells = [cell for cell in compare_cells(self._records, rows) if not self._is_gone(cell)]
+        self._cells = [cell for cell in cells if not self._is_of_proved(cell)]
+        self._misplaced = [cell for cell in cells if self._is_of_proved(cell)]
         if self.outside is None:
             self.outside = self.snapshot.rows - sum(cell.records - cell.erased for cell in self._cells)
             self.has_seals = self._proves_seals()  # before records of Kafka come, which have none
-        self._suspects = count_suspects(self._records)
+        self._suspects = count_suspects(with_order(self._records, self._before))
         self._beyond = self._strayed(kept)
         return self._cells
 
@@ -168,10 +185,12 @@ class LakeAudit:
         names = [field.split()[0] for field in ACCEPTED.split(", ")]
         events = frame_of(self._spark, [[getattr(event, name) for name in names] for event in accepted], ACCEPTED)
         found = inquire(
-            self._records, events, self._cells, asked, suspects_found=self._suspects,
-            repeats_are_legal=repeats_are_legal, examples_max=examples_max, beyond=self._beyond,
+            self._records, events, [*self._cells, *self._misplaced], asked, suspects_found=self._suspects,
+            repeats_are_legal=repeats_are_legal, examples_max=examples_max, beyond=self._beyond, before=self._before,
             judges_json=judges_json,
         )  # fmt: skip
+        if self._before is not None:
+            self._before.unpersist()
         awaited = {(of.topic, of.hour, of.id % BUCKETS) for of in accepted if of.state != "sent"}
         return [*found, *unexplained(asked, found, awaited)]
 
@@ -179,18 +198,23 @@ class LakeAudit:
         """Return whether retention deleted the cell. A record that still exists is in the wrong folder."""
         return cell.records == cell.erased and self._is_forgotten(cell.topic, cell.hour)
 
+    def _is_of_proved(self, cell: Cell) -> bool:
+        """Return whether the cell is of a proved day. Its records are in the wrong folder."""
+        return _FIRST <= cell.hour < self._opening
+
     def _strayed(self, ledger: Sequence[Mapping[str, Any]]) -> DataFrame | None:
         """Return records of hours that are not judged whose ids lie between the judged ones; None if there are none.
 
-        Ids rise with time, so there are few: neighbours of the first and last hour, and copies with another date.
+        Ids rise with time, so there are few: neighbours of the first and last hour, and copies with another date. A
+        proved day has the ledger's events only, and therefore none of these.
         """
         lows = [row["owed_low"] for row in ledger]
         if not lows:
             return None
         low, high = min(lows), max(row["owed_high"] for row in ledger)
-        overlapping = self.snapshot.where(
+        overlapping = self._open.where(
             lambda file: file.numbers is None or (file.numbers[0] <= high and low <= file.numbers[1])
         )
         rows = self._table.read(self._spark, overlapping).where(F.col("event_number").between(low, high))
-        beyond = self._evidence(rows).where("id IS NOT NULL").where(~self._is_judged)
+        beyond = self._evidence(rows).where("id IS NOT NULL").where(~self._is_held)
         return beyond if beyond.limit(1).count() else None

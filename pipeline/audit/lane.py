@@ -13,10 +13,20 @@ Records without a key have no order; their lane is one event and its repeats.
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-__all__ = ["faults", "lanes", "suspects"]
+__all__ = ["ORDER", "faults", "lanes", "suspects", "with_order"]
+
+ORDER: Final = ("topic", "key", "id", "event_id", "term", "hour", "partition", "offset", "archived_at")
+"""The columns of evidence that tell the order of a key."""
+
+
+def with_order(evidence: DataFrame, before: DataFrame | None) -> DataFrame:
+    """Return the records, and those of the day before, of which only the columns ``ORDER`` are known."""
+    return evidence if before is None else evidence.unionByName(before, allowMissingColumns=True)
 
 
 def lanes(evidence: DataFrame) -> DataFrame:

@@ -5,11 +5,12 @@
     bytes of the day's files, or the store's word on their  .
     version; the log's words on them; erased records, too --.
     cells of the ledger ------------------------------------+--> digest --> as proved before? then the day stays proved
-    options of the audit -----------------------------------'
+    options of the audit; columns that the log lacks -------'
 
 Hashing a file costs a fraction of an audit of its rows; on S3 no byte is read (``pipeline.audit.digest``). An audit
-begins with the last proved day before the first day that changed, so that keys are compared across the border. The
-digests belong into the database: a process that writes into the lake must not be able to forge them.
+begins after the last proved day before the first day that changed. Of that day it reads the few columns by which keys
+are compared across the border. The digests belong into the database: a process that writes into the lake must not be
+able to forge them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from pipeline.audit.digest import digests
+from pipeline.audit.held import HeldTable
+from pipeline.delta.columns import missing
 from pipeline.delta.snapshot import DataFile, Snapshot
 from pipeline.erasure import erased_table
 from pipeline.lake import Table, bronze
@@ -55,8 +58,8 @@ class Proofs:
     snapshot: Snapshot
     days: Mapping[DayTopic, Proof]
 
-    def first_open_day(self, proved: Mapping[DayTopic, Proof]) -> date | None:
-        """Return the day to begin with: the last day that is as it was when it was proved, before the first other one.
+    def last_proved_day(self, proved: Mapping[DayTopic, Proof]) -> date | None:
+        """Return the last day that is as it was when it was proved, before the first other one.
 
         Return None if the first day is none of these.
         """
@@ -68,16 +71,16 @@ class Proofs:
             last = day
         return last
 
-    def before(self, day: date) -> list[DayTopic]:
-        """Return the places of earlier days."""
-        return [place for place in self.days if place[0] < day]
+    def through(self, day: date) -> list[DayTopic]:
+        """Return the places of this day and of earlier ones."""
+        return [place for place in self.days if place[0] <= day]
 
 
 def proofs_of(
     spark: SparkSession, lake: LakeStorage, ledger: Iterable[Mapping[str, Any]], options: Sequence[object]
 ) -> Proofs:
     """Return the digests of all days that retention keeps. ``ledger`` has the columns of ``cell.LEDGER``."""
-    table, erased = bronze(lake), erased_table(lake)
+    table, erased = bronze(lake, HeldTable), erased_table(lake, HeldTable)
     snapshot, of_erased = table.snapshot(), erased.snapshot()
     is_forgotten = forgotten(snapshot)
     parts: dict[DayTopic, list[str]] = {}
@@ -94,7 +97,7 @@ def proofs_of(
             parts.setdefault(place, []).append(json.dumps([str(value) for value in dict(row).values()]))
     # An erased record stays erased where its whole day is dropped.
     kept = {place for place in parts if not is_forgotten(place[1], datetime.combine(place[0], time(), UTC))}
-    given = json.dumps([str(option) for option in options])
+    given = json.dumps([*(str(option) for option in options), *_lacking(table), *_lacking(erased)])
     days = {
         place: Proof(sha256("\n".join([given, *sorted(parts[place])]).encode()).hexdigest(), records.get(place, 0))
         for place in kept | records.keys()
@@ -110,6 +113,12 @@ def _hashed(spark: SparkSession, lake: LakeStorage, table: Table, snapshot: Snap
         (_place(file), f"{table.name} {file.path} {digest} {words.get(file.path)}")
         for file, digest in zip(snapshot.files, found, strict=True)
     ]
+
+
+def _lacking(table: Table) -> list[str]:
+    """Return our columns that the log's schema lacks, which every other reader would not see."""
+    opened = table.opened()
+    return [] if opened is None else [f"{table.name} lacks {field.name}" for field in missing(opened, table.schema)]
 
 
 def _place(file: DataFile) -> DayTopic:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+REQUESTS = "requests"
 SLOW_DOWN = b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>"
 
 
@@ -24,6 +25,7 @@ class Troubled:
     def __init__(self, application: Callable[..., Iterable[bytes]], trouble: Path) -> None:
         self._application = application
         self._trouble = trouble
+        self._requests = trouble.with_name(REQUESTS)
         self._count = 0
         self._turn = threading.Lock()
 
@@ -36,7 +38,10 @@ class Troubled:
                 self._trouble.write_text("")
                 b"".join(self._application(environ, lambda *_: None))
             elif trouble != "down" and not (trouble == "busy" and self._count % 3 == 0):
-                return list(self._application(environ, start_response))
+                answer = list(self._application(environ, start_response))
+                with self._requests.open("a") as lines:
+                    lines.write(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']} {sum(map(len, answer))}\n")
+                return answer
             start_response(
                 "503 Slow Down", [("Content-Type", "application/xml"), ("Content-Length", str(len(SLOW_DOWN)))]
             )

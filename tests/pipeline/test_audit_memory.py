@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import date, timedelta
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -63,15 +64,18 @@ def events(database_url: str, monkeypatch: pytest.MonkeyPatch) -> list[SelftestR
 
 @pytest.fixture
 def put(spark: SparkSession, lake_uri: str) -> Callable[..., None]:
-    """Archive records on their days, or all on one; ``moved`` raises their offsets."""
+    """Archive records on their days, or all on one; ``moved`` raises their offsets, ``folder`` is another day's."""
 
-    def archived(records: Sequence[SelftestRecord], days: Sequence[int], moved: int = 0) -> None:
+    def archived(
+        records: Sequence[SelftestRecord], days: Sequence[int], moved: int = 0, folder: int | None = None
+    ) -> None:
         table = bronze(LakeStorage(lake_uri))
         for record, day in zip(records, days, strict=True):
             frame = bronze_of(spark, [record]).coalesce(1)
             shift = F.expr(f"INTERVAL {day} DAYS")
             columns = {name: F.col(name) + shift for name in ("timestamp", "accepted_at", "archived_at")}
-            frame = frame.withColumns({**columns, "dt": F.lit(D[day]), "offset": F.col("offset") + moved})
+            at = D[0] + timedelta(days=day if folder is None else folder)
+            frame = frame.withColumns({**columns, "dt": F.lit(at), "offset": F.col("offset") + moved})
             basis = table.snapshot()
             table.commit(basis, Change("archive", "run", table.write(frame, basis.version + 1)))
 
@@ -88,7 +92,7 @@ def test_a_proved_day_is_read_again_only_when_a_byte_of_it_has_changed(
     """FP-10: and a swapped file, a copy under another day and an altered ledger are named as before."""
     put(events, [day_of(place) for place in range(len(events))])
     assert [(code, judged(report)) for code, report in (audit(lake_uri), audit(lake_uri))] == [
-        (0, (8, 0, 0)), (0, (2, 6, 0)),
+        (0, (8, 0, 0)), (0, (0, 8, 0)),
     ]  # fmt: skip
     assert audit(lake_uri)[1]["unsealed"] == len(events), "those of proved days are counted, too"
     assert [judged(audit(lake_uri, option)[1]) for option in ("--again", "--contents")] == [(8, 0, 0)] * 2
@@ -103,12 +107,12 @@ def test_a_proved_day_is_read_again_only_when_a_byte_of_it_has_changed(
     code, report = audit(lake_uri)
     assert (code, judged(report), {fault for fault, _ in found_in(report)}) == (1, (8, 0, 0), {"altered"})
     path.write_bytes(whole)
-    assert judged(audit(lake_uri)[1]) == (2, 6, 0)
+    assert judged(audit(lake_uri)[1]) == (0, 8, 0)
 
     put(events[:1], [1], moved=1000)
     code, report = audit(lake_uri)
-    assert (code, report["remembered"]) == (1, 0)
-    assert found_in(report) >= {("duplicated", events[0].event_id)}
+    assert (code, report["remembered"]) == (1, 3)
+    assert found_in(report) == {(fault, events[0].event_id) for fault in ("duplicated", "misplaced")}
 
     asyncio.run(
         executed(database_url, "UPDATE hookwire.ledger SET owed_content = owed_content + 1 WHERE hour = $1", HOUR)
@@ -141,6 +145,65 @@ def test_what_was_found_wrong_is_not_remembered_as_proved(
     assert (audit(lake_uri)[0], asyncio.run(stored(database_url))) == (0, D[:3])
 
 
+def test_keys_are_compared_across_the_last_proved_midnight(
+    lake_uri: str, events: Sequence[SelftestRecord], put: Callable[..., None]
+) -> None:
+    """GP-09: of the proved day only the order is read. Nothing else shows that a former leader sent this."""
+    put(events, [day_of(place) for place in range(len(events))])
+    assert audit(lake_uri)[0] == 0
+    taken(lake_uri, D[2])
+    put([replace(events[6], term=6), events[7]], [2, 2])
+    code, report = audit(lake_uri)
+    assert (code, judged(report), found_in(report)) == (1, (2, 6, 0), {("stale term", events[6].event_id)})
+
+
+def test_a_record_of_a_proved_day_in_a_later_folder_is_named(
+    lake_uri: str, events: Sequence[SelftestRecord], put: Callable[..., None]
+) -> None:
+    """GP-09: no later audit would read it. It was silent if its day was not the last proved one."""
+    put(events, [day_of(place) for place in range(len(events))])
+    assert audit(lake_uri)[0] == 0
+    put(events[:1], [0], moved=1000, folder=2)
+    code, report = audit(lake_uri)
+    assert (code, found_in(report)) == (1, {("misplaced", events[0].event_id)})
+
+
+def test_a_day_with_a_record_that_nobody_has_judged_yet_is_not_proved(
+    lake_uri: str, events: Sequence[SelftestRecord], put: Callable[..., None], database_url: str
+) -> None:
+    """GP-09: its hour is still open, and a later audit would not look into this folder again."""
+    put(events, [day_of(place) for place in range(len(events))])
+    today = (datetime.now(UTC).date() - D[0]).days
+    put([replace(events[0], number=events[-1].number + 9, key="z")], [today], folder=2)
+    code, report = audit(lake_uri)
+    assert (code, judged(report), asyncio.run(stored(database_url))) == (0, (8, 0, 1), D[:2])
+
+
+def test_a_day_with_an_event_that_kafka_has_yet_to_get_is_not_proved(
+    lake_uri: str, events: Sequence[SelftestRecord], put: Callable[..., None], database_url: str
+) -> None:
+    """GP-09: neither its files nor its cells in the ledger would change, if the record were lost on the way."""
+
+    async def waits() -> None:
+        async with relay_harness(database_url) as harness:
+            [number] = await harness.publish("z")
+            later = "UPDATE hookwire.events SET accepted_at = $2 WHERE id = $1"
+            await harness.connection.execute(later, number, HOUR + timedelta(days=1, minutes=8))
+            await folded(harness)
+
+    asyncio.run(waits())
+    put(events, [day_of(place) for place in range(len(events))])
+    code, report = audit(lake_uri)
+    assert (code, report["unequal"], asyncio.run(stored(database_url))) == (0, 1, [D[0], D[2]])
+
+
+def taken(lake_uri: str, day: date) -> None:
+    """Remove the files of a day."""
+    table = bronze(LakeStorage(lake_uri))
+    gone = tuple(file.path for file in table.snapshot().files if file.day == day)
+    table.amend(lambda _: Change("compact", "run", removed=gone))
+
+
 async def stored(url: str) -> list[date]:
     connection = await asyncpg.connect(url)
     rows = await connection.fetch("SELECT day FROM hookwire.lake_proofs ORDER BY day")
@@ -149,7 +212,7 @@ async def stored(url: str) -> list[date]:
 
 
 @pytest.mark.parametrize(
-    ("proved", "begin"),
+    ("proved", "last"),
     [
         ([], None),
         ([0], 0),
@@ -158,12 +221,12 @@ async def stored(url: str) -> list[date]:
         ([1, 2], None),
     ],
 )
-def test_an_audit_begins_with_the_last_day_that_stands(proved: list[int], begin: int | None) -> None:
-    """FP-10: the day before the first that changed is read too, so that keys are compared across midnight."""
+def test_an_audit_begins_after_the_last_day_that_stands(proved: list[int], last: int | None) -> None:
+    """FP-10: a proved day behind one that changed is read again."""
     days = {(D[n], topic): Proof(f"{n} {topic}", 1) for n in range(3) for topic in ("orders", "carts")}
     before = {place: proof for place, proof in days.items() if D.index(place[0]) in proved}
     present = Proofs(Snapshot(), days)
-    found = present.first_open_day(before)
-    assert found == (None if begin is None else D[begin])
+    found = present.last_proved_day(before)
+    assert found == (None if last is None else D[last])
     one_changed = before | {(D[0], "carts"): Proof("other", 1)}
-    assert present.first_open_day(one_changed) is None
+    assert present.last_proved_day(one_changed) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from db.pool import Row, Session
     from pipeline.audit.inquiry import Cell, Finding
     from pipeline.audit.lake_audit import LakeAudit
+    from pipeline.audit.proof import DayTopic
     from pipeline.storage import LakeStorage
 
 __all__ = ["audit"]
@@ -175,7 +176,8 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
         span = f"{begin:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}"
         tell(f"ledger: {counted(ledger.findings, 'finding')}; reading the lake from {span}")
         seals = await known_seals(connection, settings, storage)
-        audit = LakeAudit(spark, storage, incarnation, begin, until, question.late_seconds, seals)
+        proved_day = None if memory is None else memory.proved_day
+        audit = LakeAudit(spark, storage, incarnation, begin, until, question.late_seconds, seals, proved_day)
         differences = [
             *await departures(connection, storage, tables), *await before_ledger(connection),
             *await asyncio.to_thread(audit.differences_seen, question.examples_max),
@@ -206,7 +208,7 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
             await noted_since(connection, storage, audit, seals),
         )  # fmt: skip
         if memory is not None and report.exit_code == 0:
-            await memory.store(connection, audit.snapshot, begin, until, cells)
+            await memory.store(connection, audit.snapshot, begin, until, cells, read.waiting)
         if report.exit_code == 0 and question.since is None:
             await note_unproved(connection, storage, seals, until, unsealed)
         if not report.found:
@@ -235,12 +237,16 @@ def _without_strangers(
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """The cells of lake and ledger, and what their events differ in. ``unarchived``: offsets read from Kafka."""
+    """The cells of lake and ledger, and what their events differ in. ``unarchived``: offsets read from Kafka.
+
+    ``waiting``: days and topics of events that have yet to reach Kafka.
+    """
 
     cells: Sequence[Cell]
     unarchived: int
     unjudged: Sequence[Cell]
     findings: Sequence[Finding]
+    waiting: Collection[DayTopic]
 
 
 async def _read(
@@ -271,7 +277,8 @@ async def _read(
     )  # fmt: skip
     places = {(cell.kafka_topic, cell.hour) for cell in lost if cell.sink == "kafka"}
     findings = [one for one in findings if one.fault != "unexplained" or (one.topic, one.hour) not in places]
-    return _Read(cells, unarchived, unjudged, [*findings, *(cell.finding for cell in lost)])
+    late = {(event.hour.date(), event.topic) for event in accepted if event.state == "waiting"}
+    return _Read(cells, unarchived, unjudged, [*findings, *(cell.finding for cell in lost)], late)
 
 
 def _repeats_are_legal(settings: Settings) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -24,24 +24,34 @@ __all__ = ["AuditMemory", "recalled"]
 class AuditMemory:
     """The proofs of an audit: those of earlier audits that still hold, and the present digests.
 
-    The lake has to be read from the hour ``begin`` on; None means all hours. ``records`` counts the records of earlier
-    days. ``unproved`` counts the cells of these days whose contents could not be compared, ``unsealed`` the records
-    that no seal proves.
+    The days up to ``proved_day`` need not be read; None means that all have to be. ``records`` counts the records of
+    these days. ``unproved`` counts the cells of these days whose contents could not be compared, ``unsealed`` the
+    records that no seal proves.
     """
 
     lake: LakeStorage
     present: Proofs
-    begin: datetime | None
+    proved_day: date | None
     records: int
     unproved: int
     unsealed: int
 
+    @property
+    def begin(self) -> datetime | None:
+        """Return the hour from which the lake has to be read; None means all hours."""
+        if self.proved_day is None:
+            return None
+        return datetime.combine(self.proved_day + timedelta(days=1), time(), UTC)
+
     async def store(
-        self, session: Session, snapshot: Snapshot, since: datetime, until: datetime, cells: Sequence[Cell]
-    ) -> None:
+        self, session: Session, snapshot: Snapshot, since: datetime, until: datetime, cells: Sequence[Cell],
+        waiting: Collection[DayTopic],
+    ) -> None:  # fmt: skip
         """Store the days from ``since`` until ``until`` as proved, and delete those that retention has dropped.
 
         Store nothing if the audit has read another snapshot than the one that was hashed. The caller has found nothing.
+        No later audit looks at a proved day again. So a day is not proved if not all records of its files were judged,
+        or if Kafka has more of them. Nor is it if one of its events was ``waiting``.
         """
         if snapshot.files != self.present.snapshot.files:
             return
@@ -49,9 +59,14 @@ class AuditMemory:
             (cell.hour.date(), cell.topic) for cell in cells if cell.has_contents is None and cell.bucket is not None
         )
         unsealed: Counter[DayTopic] = Counter()
+        judged: Counter[DayTopic] = Counter()
         for cell in cells:
             unsealed[cell.hour.date(), cell.topic] += cell.unproved
-        days = {place: proof for place, proof in self.present.days.items() if since.date() <= place[0] < until.date()}
+            judged[cell.hour.date(), cell.topic] += cell.records - cell.erased
+        days = {
+            place: proof for place, proof in self.present.days.items()
+            if since.date() <= place[0] < until.date() and proof.records == judged[place] and place not in waiting
+        }  # fmt: skip
         await session.execute(
             "lake.prove", self.lake.uri, [day for day, _ in days], [topic for _, topic in days],
             [proof.digest for proof in days.values()], [proof.records for proof in days.values()],
@@ -78,13 +93,9 @@ async def recalled(
         for row in rows
     }
     present = await asyncio.to_thread(proofs_of, spark, lake, ledger, [version("hookwire-server"), *options])
-    day = present.first_open_day(proved)
+    day = present.last_proved_day(proved)
     if day is None:
         return AuditMemory(lake, present, None, 0, 0, 0)
-    earlier = [proved[place] for place in present.before(day)]
-    records, unproved = sum(proof.records for proof in earlier), sum(proof.unproved for proof in earlier)
-    return AuditMemory(lake, present, _midnight(day), records, unproved, sum(proof.unsealed for proof in earlier))
-
-
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time(), UTC)
+    left = [proved[place] for place in present.through(day)]
+    records, unproved = sum(proof.records for proof in left), sum(proof.unproved for proof in left)
+    return AuditMemory(lake, present, day, records, unproved, sum(proof.unsealed for proof in left))
