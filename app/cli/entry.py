@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import json
 import signal
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import uvloop
 
 from app.cli.failure import CommandFailed
 
@@ -50,6 +48,10 @@ def settings_from(config: Path | None) -> Settings:
 
 def run(work: Coroutine[Any, Any, int]) -> None:
     """Run the command's coroutine and exit with its exit code. Ctrl-C cancels the coroutine."""
+    import asyncio
+
+    import uvloop
+
     signal.signal(signal.SIGINT, signal.default_int_handler)
     tune_gc()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

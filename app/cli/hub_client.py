@@ -7,22 +7,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import getpass
 import json
 import os
-import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import httpx
-from typing_extensions import override
-
+from app.cli.asking.session import HubAnswer, HubSession, HubUnreachable, place_of, shown
 from app.cli.entry import settings_from
 from app.cli.failure import CommandFailed
 from app.settings.address import LISTEN
 from app.settings.file import are_given
+from egress.failure import DeadlineExceeded, OutboundError
 
 if TYPE_CHECKING:
     from app.settings.settings import Settings
@@ -44,10 +41,11 @@ __all__ = [
 
 AS_JSON: Final = {"Content-Type": "application/json"}
 """The headers of a JSON body."""
-_LONGEST_SECONDS = 3600.0
 _CURE = "Start it with `hookwire serve`, or name another hub by --url or HOOKWIRE_URL"
 _GET_SECONDS: Final = 30.0
 _PAGE = 500
+_NOT_FOUND: Final = 404
+_UNAUTHORIZED: Final = 401
 _UNREACHABLE_STATUSES = frozenset({502, 503, 504})
 
 
@@ -69,13 +67,9 @@ def hub_url(given: str | None, settings: Settings) -> str:
 
 def _checked(url: str) -> str:
     try:
-        parsed = httpx.URL(url)
-    except (httpx.InvalidURL, UnicodeError) as error:
+        place_of(url)
+    except ValueError as error:
         raise CommandFailed(f"--url or HOOKWIRE_URL: {error}", 2) from None
-    if parsed.scheme not in ("http", "https") or not parsed.host or parsed.port == 0:
-        raise CommandFailed(
-            f"--url or HOOKWIRE_URL: {_shown(url)} is not the address of a hub, such as http://127.0.0.1:8080", 2
-        )
     return url.rstrip("/")
 
 
@@ -100,8 +94,8 @@ def _actor() -> dict[str, str]:
 
 async def post(
     url: str, content: bytes, headers: Mapping[str, str], *, params: dict[str, str] | None = None,
-    deadline_seconds: float, client: httpx.AsyncClient | None = None,
-) -> tuple[Any, httpx.Headers]:  # fmt: skip
+    deadline_seconds: float, client: HubSession | None = None,
+) -> tuple[Any, Mapping[str, str]]:  # fmt: skip
     """POST once; return the JSON and the headers of a 2xx answer. Raise ``CommandFailed`` for any other result."""
     if client is not None:
         return await _ask(client, "POST", url, content, headers, params, deadline_seconds)
@@ -109,33 +103,9 @@ async def post(
         return await _ask(own, "POST", url, content, headers, params, deadline_seconds)
 
 
-def connected() -> httpx.AsyncClient:
-    """Return a client for many requests to the hub: connections are kept, and each request has its own deadline."""
-    return httpx.AsyncClient(transport=_Transport(), trust_env=False, timeout=_LONGEST_SECONDS)
-
-
-class _Transport(httpx.AsyncBaseTransport):
-    """httpx's own transport, one for each scheme. Certificates are read at the first https request: that takes as long
-    as a tenth of a command's start.
-    """
-
-    def __init__(self) -> None:
-        self._of_scheme: dict[str, httpx.AsyncHTTPTransport] = {}
-
-    @override
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        scheme = request.url.scheme
-        if scheme not in self._of_scheme:
-            # A context without authorities trusts nobody, should TLS ever begin on a plain connection.
-            nobody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            verify = True if scheme == "https" else nobody
-            self._of_scheme[scheme] = httpx.AsyncHTTPTransport(verify=verify, trust_env=False)
-        return await self._of_scheme[scheme].handle_async_request(request)
-
-    @override
-    async def aclose(self) -> None:
-        for transport in self._of_scheme.values():
-            await transport.aclose()
+def connected() -> HubSession:
+    """Return a session for many requests to the hub: connections are kept, and each request has its own deadline."""
+    return HubSession()
 
 
 async def get(url: str, *, params: dict[str, str] | None = None, deadline_seconds: float = _GET_SECONDS) -> Any:
@@ -162,7 +132,7 @@ async def get_all(url: str, params: Mapping[str, str] | None = None, most: int |
 
 
 async def ask(
-    client: httpx.AsyncClient, method: str, url: str, content: bytes | None = None, *, none_for: int | None = None,
+    client: HubSession, method: str, url: str, content: bytes | None = None, *, none_for: int | None = None,
     deadline_seconds: float = 60.0,
 ) -> Any:  # fmt: skip
     """Send one request with a JSON body; return the JSON of a 2xx answer, None for an empty one or for the named
@@ -175,14 +145,14 @@ async def ask(
 
 
 async def _ask(
-    client: httpx.AsyncClient, method: str, url: str, content: bytes | None, headers: Mapping[str, str],
+    client: HubSession, method: str, url: str, content: bytes | None, headers: Mapping[str, str],
     params: dict[str, str] | None, deadline_seconds: float,
-) -> tuple[Any, httpx.Headers]:  # fmt: skip
+) -> tuple[Any, Mapping[str, str]]:  # fmt: skip
     answer = await answer_of(client, method, url, content, headers, deadline_seconds, params)
     return success_of(answer), answer.headers
 
 
-def success_of(answer: httpx.Response) -> Any:
+def success_of(answer: HubAnswer) -> Any:
     """Return the JSON of a 2xx answer. Raise ``CommandFailed`` for any other."""
     made = _json(answer)
     if not answer.is_success or made is None:
@@ -191,60 +161,51 @@ def success_of(answer: httpx.Response) -> Any:
 
 
 async def answer_of(
-    client: httpx.AsyncClient, method: str, url: str, content: bytes | None, headers: Mapping[str, str],
+    client: HubSession, method: str, url: str, content: bytes | None, headers: Mapping[str, str],
     deadline_seconds: float, params: dict[str, str] | None = None,
-) -> httpx.Response:  # fmt: skip
+) -> HubAnswer:  # fmt: skip
     """Send one request and return any answer. Raise ``CommandFailed`` without one."""
     headers = {**caller(), **headers}
     try:
-        async with asyncio.timeout(deadline_seconds):
-            return await client.request(method, url, content=content, headers=headers, params=params)
-    except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout):
+        return await client.request(method, url, content, headers, deadline_seconds, params)
+    except DeadlineExceeded:
         raise CommandFailed(
             f"no answer within {deadline_seconds:g} s; the hub may or may not have done it", 1
         ) from None
-    except (httpx.ConnectError, httpx.UnsupportedProtocol) as error:
+    except HubUnreachable as error:
         is_plain = "WRONG_VERSION_NUMBER" in str(error)
         cure = "That address speaks no TLS: begin it with http://" if is_plain else _CURE
         raise CommandFailed(f"cannot reach the hub at {_origin(url)}: {error}. {cure}", 3) from None
-    except httpx.HTTPError as error:
-        words = str(error) or type(error).__name__
-        raise CommandFailed(f"the connection broke before the answer ({words}); the hub may have done it", 1) from None
-    except (httpx.InvalidURL, UnicodeError) as error:
-        raise CommandFailed(f"{_shown(url)}: {error}", 2) from None
+    except OutboundError as error:
+        raise CommandFailed(f"the connection broke before the answer ({error}); the hub may have done it", 1) from None
+    except ValueError as error:
+        raise CommandFailed(f"{shown(url)}: {error}", 2) from None
 
 
-def refusal_of(answer: httpx.Response) -> CommandFailed:
+def refusal_of(answer: HubAnswer) -> CommandFailed:
     """Return the command's failure for an answer that is no success."""
     problem = _json(answer)
     code = 3 if answer.status_code in _UNREACHABLE_STATUSES else 2 if answer.is_client_error else 1
     if isinstance(problem, dict) and "title" in problem:
         title, detail = problem["title"], problem.get("detail", "")
         # Without a detail there is no such address; a detail names what is missing.
-        words = detail if detail and answer.status_code == httpx.codes.NOT_FOUND else f"{title}: {detail}"
+        words = detail if detail and answer.status_code == _NOT_FOUND else f"{title}: {detail}"
         text = f"{words} (see {problem.get('type', '')})"
-        if answer.status_code == httpx.codes.UNAUTHORIZED:
-            had = "authorization" in answer.request.headers
-            text += f". HOOKWIRE_TOKEN {'is not a key of this hub' if had else 'is not set; set it to an API key'}"
+        if answer.status_code == _UNAUTHORIZED:
+            cause = "is not a key of this hub" if answer.had_key else "is not set; set it to an API key"
+            text += f". HOOKWIRE_TOKEN {cause}"
     else:
-        address = _shown(str(answer.request.url))
+        address = shown(answer.url)
         text = f"{address} answered {answer.status_code}, but not as a hub does; check --url and HOOKWIRE_URL"
     return CommandFailed(text, code)
 
 
 def _origin(url: str) -> str:
     """Return the scheme, host and port of an address."""
-    return "/".join(_shown(url).split("/")[:3])
+    return "/".join(shown(url).split("/")[:3])
 
 
-def _shown(url: str) -> str:
-    """Return an address without the user name and password in it."""
-    scheme, separator, rest = url.rpartition("://")
-    authority, slash, path = rest.partition("/")
-    return f"{scheme}{separator}{authority.rpartition('@')[2]}{slash}{path}"
-
-
-def _json(answer: httpx.Response) -> Any:
+def _json(answer: HubAnswer) -> Any:
     try:
         return json.loads(answer.content)
     except (ValueError, RecursionError):

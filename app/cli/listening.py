@@ -10,7 +10,7 @@ from urllib.parse import quote
 import httpx
 
 from app.cli.entry import say, tell
-from app.cli.one_line import on_one_line
+from app.cli.lines.one_line import on_one_line
 from app.cli.pulling import Pulling, body_of
 
 __all__ = ["Listening"]

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from app.cli.lines.command_list import PANELS, module_of
+from app.cli.lines.own_version import own_version
 
 if TYPE_CHECKING:
     import typer
@@ -57,9 +58,12 @@ def _reserve_std_fds() -> None:
 
 
 def _run() -> None:
+    words = sys.argv[1:]
+    if words == ["--version"]:
+        print(own_version(), flush=True)  # noqa: T201 - this is the command's voice
+        return
     from app.cli.failure import explained
 
-    words = sys.argv[1:]
     try:
         (brief() if _need_no_command(words) else application(_named(words)))(standalone_mode=True)
     except SystemExit:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-import httpx
-
+from app.cli.asking.session import HubUnreachable
 from app.cli.entry import tell
-from app.cli.hub_client import caller, refusal_of
+from app.cli.hub_client import AS_JSON, caller, connected, refusal_of
+from egress.failure import OutboundError
 
 __all__ = ["WAIT_SECONDS", "Pulling", "body_of"]
 
 WAIT_SECONDS: Final = 15.0
 """The time that a fetch waits for an event."""
+_ANSWER_SECONDS: Final = WAIT_SECONDS + 15
+_END_SECONDS: Final = 5.0
+_NOT_FOUND: Final = 404
+_TOO_MANY: Final = 429
+_SERVER_ERROR: Final = 500
 _PAUSE_SECONDS: Final = (0.5, 10.0)
 _RECEIPTS_MAX: Final = 500
 _LIFETIME_SECONDS: Final = 600
@@ -32,7 +38,7 @@ class Pulling:
         self._asked = {**asked, "lifetime_seconds": _LIFETIME_SECONDS, "on_end": "drop"}
         self._given = given
         self._subscription = given
-        self._client = httpx.AsyncClient(headers=caller(), trust_env=False, timeout=WAIT_SECONDS + 15)
+        self._session, self._headers = connected(), {**caller(), **AS_JSON}
 
     async def __aenter__(self) -> Pulling:
         return self
@@ -40,12 +46,11 @@ class Pulling:
     async def __aexit__(self, *_: object) -> None:
         try:
             if self._subscription is not None and self._given is None:
-                async with asyncio.timeout(5):
-                    await self._client.delete(self._path())
-        except (httpx.HTTPError, TimeoutError):
+                await self._session.request("DELETE", self._path(), None, caller(), _END_SECONDS)
+        except (HubUnreachable, OutboundError):
             tell("the subscription could not be ended; it ends by itself within ten minutes")
         finally:
-            await self._client.aclose()
+            await self._session.aclose()
 
     async def fetch(
         self, most: int, *, lease_seconds: float, wait_seconds: float = WAIT_SECONDS
@@ -87,19 +92,20 @@ class Pulling:
             except _Ended:
                 self._subscription = None
                 tell("the subscription has ended")
-            except (httpx.TransportError, _Away) as error:
+            except (HubUnreachable, OutboundError, _Away) as error:
                 tell(f"{self._hub} does not answer ({error or type(error).__name__}); trying again in {pause:g} s")
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, pause_max)
         return None
 
     async def _post(self, verb: str, asked: dict[str, Any]) -> Any:
-        answer = await self._client.post(self._path(verb), json=asked)
+        content = json.dumps(asked).encode("ascii")
+        answer = await self._session.request("POST", self._path(verb), content, self._headers, _ANSWER_SECONDS)
         if answer.is_success:
             return answer.json()
-        if answer.is_server_error or answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
+        if answer.status_code >= _SERVER_ERROR or answer.status_code == _TOO_MANY:
             raise _Away(f"it answered {answer.status_code}")
-        if answer.status_code == httpx.codes.NOT_FOUND and verb != "/pull" and self._given is None:
+        if answer.status_code == _NOT_FOUND and verb != "/pull" and self._given is None:
             raise _Ended
         raise refusal_of(answer)
 

@@ -6,9 +6,8 @@ import json
 from collections import Counter
 from typing import Any, Final
 
-import httpx
-
 from app.checks.check import Check, Level
+from app.cli.asking.session import HubAnswer
 from app.cli.failure import CommandFailed
 from app.cli.hub_client import answer_of, connected, get_all, hub_url
 from app.settings.settings import Settings
@@ -37,7 +36,7 @@ async def hub_checks(given: str | None, settings: Settings) -> list[Check]:
     return [_readiness(url, ready), *_sinks(ready), *await _troubles(url)]
 
 
-def _ready(answer: httpx.Response) -> dict[str, Any] | None:
+def _ready(answer: HubAnswer) -> dict[str, Any] | None:
     try:
         found = json.loads(answer.content)
     except (ValueError, RecursionError):

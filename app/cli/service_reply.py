@@ -7,15 +7,16 @@ import json
 import sys
 from typing import Final
 
-import httpx
-
+from app.cli.asking.session import HubAnswer
 from app.cli.entry import say, tell
 from app.cli.failure import CommandFailed
 from app.cli.hub_client import answer_of, connected, refusal_of
-from app.cli.one_line import harmless
+from app.cli.lines.one_line import harmless
 
 __all__ = ["asked", "shown"]
 
+_OK: Final = 200
+_ACCEPTED: Final = 202
 _NO_REPLY: Final = ("/request-failed", "/request-expired")
 _GRACE_SECONDS: Final = 30.0
 
@@ -26,7 +27,7 @@ async def asked(url: str, content: bytes, headers: dict[str, str], *, wait_secon
     Return the exit code: 0 with a reply, or without a wait for it, else 1.
     """
     answer = await _answered("POST", url, content, headers, wait_seconds)
-    if answer.status_code != httpx.codes.ACCEPTED:
+    if answer.status_code != _ACCEPTED:
         return _print_reply(answer, as_json=as_json)
     say(json.dumps(answer.json()) if as_json else answer.headers["hookwire-request-id"])
     if wait_seconds:
@@ -37,7 +38,7 @@ async def asked(url: str, content: bytes, headers: dict[str, str], *, wait_secon
 async def shown(url: str, *, wait_seconds: int, as_json: bool) -> int:
     """Print the reply to a request that was made earlier. Return the exit code: 0 with a reply, else 1."""
     answer = await _answered("GET", url, None, {}, wait_seconds)
-    if answer.status_code != httpx.codes.ACCEPTED:
+    if answer.status_code != _ACCEPTED:
         return _print_reply(answer, as_json=as_json)
     _tell_pending(answer, wait_seconds)
     return 1
@@ -45,18 +46,18 @@ async def shown(url: str, *, wait_seconds: int, as_json: bool) -> int:
 
 async def _answered(
     method: str, url: str, content: bytes | None, headers: dict[str, str], wait_seconds: int
-) -> httpx.Response:
+) -> HubAnswer:
     """Return the answer with a reply, or the one that there is none yet. Raise ``CommandFailed`` for any other."""
     headers = {**headers, "Prefer": f"wait={wait_seconds}"}
     async with connected() as client:
         answer = await answer_of(client, method, url, content, headers, wait_seconds + _GRACE_SECONDS)
-    if answer.status_code in (httpx.codes.OK, httpx.codes.ACCEPTED):
+    if answer.status_code in (_OK, _ACCEPTED):
         return answer
     failure = refusal_of(answer)
     raise CommandFailed(str(failure), 1 if _is_lost(answer) else failure.code)
 
 
-def _tell_pending(answer: httpx.Response, wait_seconds: int) -> None:
+def _tell_pending(answer: HubAnswer, wait_seconds: int) -> None:
     within = f"within {wait_seconds} s" if wait_seconds else "yet"
     request_id, pending = answer.headers["hookwire-request-id"], answer.json()
     tell(f"no reply {within}; `hookwire requests show {request_id} --wait 60` asks again")
@@ -64,7 +65,7 @@ def _tell_pending(answer: httpx.Response, wait_seconds: int) -> None:
         tell(f"no worker has taken it; does one serve {pending['service']}? See `hookwire services list`")
 
 
-def _print_reply(answer: httpx.Response, *, as_json: bool) -> int:
+def _print_reply(answer: HubAnswer, *, as_json: bool) -> int:
     if as_json:
         _print_json(answer)
         return 0
@@ -78,7 +79,7 @@ def _print_reply(answer: httpx.Response, *, as_json: bool) -> int:
     return 0
 
 
-def _print_json(answer: httpx.Response) -> None:
+def _print_json(answer: HubAnswer) -> None:
     try:
         body: dict[str, str | None] = {"body": answer.content.decode(), "body_base64": None}
     except UnicodeDecodeError:
@@ -87,7 +88,7 @@ def _print_json(answer: httpx.Response) -> None:
     say(json.dumps({**named, **body}))
 
 
-def _is_lost(answer: httpx.Response) -> bool:
+def _is_lost(answer: HubAnswer) -> bool:
     """Return whether the hub said that this request gets no reply."""
     try:
         return str(answer.json()["type"]).endswith(_NO_REPLY)

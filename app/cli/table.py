@@ -61,7 +61,7 @@ def show(
         return
     from rich.markup import escape
 
-    from app.cli.one_line import on_one_line
+    from app.cli.lines.one_line import on_one_line
 
     where = console()
     cells = [[on_one_line(cell, is_terminal=where.is_terminal) for cell in row] for row in rows]

@@ -11,7 +11,7 @@ import pytest
 from app.cli.failure import CommandFailed
 from app.cli.hub_client import get as get_json
 from app.cli.hub_client import hub_url
-from app.cli.one_line import on_one_line
+from app.cli.lines.one_line import on_one_line
 from app.cli.table import show
 from app.settings.settings import Settings
 from db.secret_box import SecretBoxError, parse_keys

@@ -110,9 +110,9 @@ DIALLERS = {
 ALLOWED_DIALLERS = {
     "egress/connector.py": "the guarded client: dials what the guard has judged (EG-19)",
     "db/session.py": "the hub's own sockets to its database, with keepalives and limits of time",
-    "app/cli/hub_client.py": "commands speak to the hub that the user names on the command line",
+    "app/cli/asking/session.py": "commands speak to the hub that the user names on the command line",
     "app/cli/listening.py": "`listen` forwards to the port that the user names",
-    "app/cli/pulling.py": "`listen` and `monitor` ask the hub that the user names",
+    "app/cli/chat/component.py": "`chat` asks the hub that the user names",
     "app/chaos/client.py": "the prover publishes to the processes that it started itself",
 }
 

@@ -46,6 +46,7 @@ ENVIRONMENT_READERS = {
     "app/settings/pipeline.py": "AWS's own variables, for a lake on S3",
     "app/checks/startup.py": "looks for settings that this version does not know",
     "app/cli/hub_client.py": "a command's key, which is no setting of the hub",
+    "app/cli/lines/help_page.py": "NO_COLOR, for a help without colours",
     "app/cli/main.py": "looks whether a shell wants to complete a line",
     "app/cli/table.py": "FORCE_COLOR and TTY_COMPATIBLE, as rich reads them",
     "sdk/src/hookwire/client/hookwire.py": "a program's hub and token, which are no settings of the hub",

@@ -24,7 +24,7 @@ from slixmpp.exceptions import IqError, IqTimeout
 from app.cli.chat.contacts import ChatOptions, Contacts
 from app.cli.entry import tell
 from app.cli.failure import CommandFailed
-from app.cli.hub_client import caller, connected
+from app.cli.hub_client import caller
 from app.cli.monitor.monitoring import event_of
 from app.cli.pulling import Pulling
 from event.topic import TopicError, is_reserved, validate_pattern, validate_topic
@@ -79,9 +79,8 @@ class ChatComponent:
         if not self._ready.is_set():
             raise CommandFailed(self._refusal(), 3)
         tell(f"{self._options.domain} is connected to {self._place}")
-        async with connected() as http, TaskGroup() as tasks:
-            http.headers.update(caller())
-            http.timeout = httpx.Timeout(_ANSWER_SECONDS)
+        asking = httpx.AsyncClient(headers=caller(), trust_env=False, timeout=_ANSWER_SECONDS)
+        async with asking as http, TaskGroup() as tasks:
             tasks.create_task(self._keep_connected())
             for topic in self._contacts.topics:
                 self._begin(tasks, http, topic)

@@ -9,9 +9,9 @@ import typer
 
 from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say
+from app.cli.lines.one_line import on_one_line
 from app.cli.listing import print_listed, print_one
 from app.cli.moment import shown_moment
-from app.cli.one_line import on_one_line
 
 __all__ = ["events"]
 

@@ -7,16 +7,14 @@ from typing import Annotated
 import typer
 
 from app.cli.entry import say
+from app.cli.lines.own_version import own_version
 
 __all__ = ["common"]
 
 
 def _tell(version: bool) -> None:
     if version:
-        import importlib.metadata
-
-        # The version of the server: the distribution `hookwire` is the SDK.
-        say(f"hookwire {importlib.metadata.version('hookwire-server')}")
+        say(own_version())
         raise typer.Exit
 
 

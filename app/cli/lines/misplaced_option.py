@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
+import typer
 from typer.core import TyperGroup
-from typing_extensions import override
 
 from app.cli.failure import CommandFailed
+from app.cli.lines.help_page import write_help
 from app.cli.lines.plain_value import read_plainly
 
 __all__ = ["Group"]
+
+_WRONG_USE: Final = 2
 
 
 class Group(TyperGroup):
     """A group of commands that knows the options of its commands."""
 
-    @override
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Raise ``CommandFailed`` with the right command line if options of a command stand before its name."""
+        """Raise ``CommandFailed`` with the right command line if options of a command stand before its name. Without
+        words print the help, and end with exit code 2.
+        """
+        if not args and self.no_args_is_help and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help(), color=ctx.color)
+            ctx.exit(_WRONG_USE)
         if args and args[0].startswith("-") and not _takes(self, args[0]):
+            import shlex
+
             for place in range(1, len(args)):
                 names, command = _command_of(self.commands, args[place:])
                 if command is not None and _are_options(command, args[:place]):
@@ -31,10 +39,13 @@ class Group(TyperGroup):
                     raise CommandFailed(f"{option} is an option of `{' '.join(path)}` and stands behind it: {line}", 2)
         return super().parse_args(ctx, args)
 
-    @override
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options, ``--help`` too."""
         return read_plainly(super().get_params(ctx))
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        write_help(self, ctx, formatter)
 
 
 def _path(context: Any) -> list[str]:

@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any, Final
 
 from typer.core import TyperCommand
-from typing_extensions import override
+
+from app.cli.lines.help_page import write_help
 
 __all__ = ["PlainCommand", "read_plainly"]
 
@@ -18,10 +19,13 @@ _NUMBERS: Final = {int: re.compile("[0-9]{1,15}"), float: re.compile(r"[0-9]{1,1
 class PlainCommand(TyperCommand):
     """A command that reads plain values itself."""
 
-    @override
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the arguments and options, ``--help`` too."""
         return read_plainly(super().get_params(ctx))
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        write_help(self, ctx, formatter)
 
 
 def read_plainly(parameters: list[Any]) -> list[Any]:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
-import httpx
-
+from app.cli.asking.session import HubSession
 from app.cli.data import segment
 from app.cli.failure import CommandFailed
 from app.cli.hub_client import post
@@ -60,7 +59,7 @@ class Resender:
     events per second.
     """
 
-    def __init__(self, client: httpx.AsyncClient, hub: str, prefix: str, to: str | None, rate: int | None) -> None:
+    def __init__(self, client: HubSession, hub: str, prefix: str, to: str | None, rate: int | None) -> None:
         self.sent = Sent()
         self._client = client
         self._hub = hub
@@ -120,7 +119,7 @@ class Resender:
                 self._count(answer)
                 return
 
-    def _count(self, answer: httpx.Headers) -> None:
+    def _count(self, answer: Mapping[str, str]) -> None:
         if answer.get("idempotency-replayed") == "true":
             self.sent.again += 1
         else:

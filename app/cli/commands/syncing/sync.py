@@ -14,13 +14,12 @@ from app.cli.entry import Config, Json, Url, run, say
 from app.cli.failure import CommandFailed
 
 if TYPE_CHECKING:
-    import httpx
-
+    from app.cli.asking.session import HubSession
     from app.cli.commands.syncing.plan import SyncStep
 
 __all__ = ["sync"]
 
-File = Annotated[Path, typer.Argument(help=r"TOML with \[topics.NAME] and \[\[subscriptions]], or the same as JSON.")]
+File = Annotated[Path, typer.Argument(help="TOML with [topics.NAME] and [[subscriptions]], or the same as JSON.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the differences; exit code 1 if there are any.")]
 Prune = Annotated[
     bool,
@@ -85,14 +84,14 @@ async def _sync(
     return 1 if dry_run and steps else 0
 
 
-async def _topic(client: httpx.AsyncClient, hub: str, name: str) -> Any:
+async def _topic(client: HubSession, hub: str, name: str) -> Any:
     """Return the topic's settings; None if the topic does not exist."""
     from app.cli.hub_client import ask
 
     return await ask(client, "GET", f"{hub}/topics/{segment(name)}/settings", none_for=404)
 
 
-async def _done(client: httpx.AsyncClient, hub: str, step: SyncStep) -> Any:
+async def _done(client: HubSession, hub: str, step: SyncStep) -> Any:
     from app.cli.hub_client import ask
 
     body = None if step.action == "end" else json.dumps(step.body).encode()

@@ -1,0 +1,1 @@
+"""asking speaks HTTP to a hub: requests over kept connections."""
