@@ -1,6 +1,7 @@
 """``hookwire serve``: start everything, print the addresses, run until stopped.
 
-The database is asked while a thread imports the rest of the product: the start waits for the slower of the two.
+The database is asked, and opened where no migration is pending, while a thread imports the rest of the product: the
+start waits for the slower of the two.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
@@ -18,15 +20,27 @@ from app.checks import Check, early_checks, refuse_kafka_loops, startup_checks
 from app.settings.settings import Settings, SettingsRefused
 from db.arrival import wait_for_database
 from db.embedded.identity import ClusterLost
+from db.migrate import pending
 from db.pool import PoolOptions
 from runtime.process import Process, end_within
 
 if TYPE_CHECKING:
+    from app.assembly.storage import Storage
     from app.wiring import Assembly
 
 __all__ = ["serve"]
 
 _log = structlog.get_logger(__name__)
+_SWITCH_SECONDS: Final = 0.001
+"""The time after which the importing thread lets the loop go on. By default each answer of the database waits 5 ms."""
+
+
+class Opening(Protocol):
+    """What opens the hub, over a storage that is open already, or over its own."""
+
+    def __call__(self, *, given: Storage | None) -> AbstractAsyncContextManager[Assembly]:
+        """Return the hub, which is not open yet."""
+        ...
 
 
 async def serve(
@@ -43,13 +57,15 @@ async def serve(
             "--role source has nothing to read: HOOKWIRE_AMQP_SOURCES names queues, HOOKWIRE_KAFKA_SOURCES topics"
         )
     wanted = roles or ROLES
-    opening, sessions = await _imported(settings, wanted, on_loaded)
-    async with opening as hub:
+    async with AsyncExitStack() as stack:
+        opening, (sessions, storage) = await _imported(settings, wanted, on_loaded, stack)
+        hub = await stack.enter_async_context(opening(given=storage))
         options, port = hub.storage.database.options, settings.listen_address[1]
         await _make_first_key(settings, hub)
         await startup_checks(
-            settings, options, port, sessions, serves_api="api" in wanted, reads_amqp="source" in wanted
-        )
+            settings, options, port, sessions, serves_api="api" in wanted, reads_amqp="source" in wanted,
+            pool=hub.storage.database,
+        )  # fmt: skip
         if "source" in wanted:
             await refuse_kafka_loops(settings, options)
         on_loaded()
@@ -59,31 +75,41 @@ async def serve(
 
 
 async def _imported(
-    settings: Settings, roles: Sequence[str], on_loaded: Callable[[], None]
-) -> tuple[AbstractAsyncContextManager[Assembly], Check | None]:
+    settings: Settings, roles: Sequence[str], on_loaded: Callable[[], None], stack: AsyncExitStack
+) -> tuple[Opening, tuple[Check | None, Storage | None]]:
     """Import the product while the database is asked. Of two failures the first is raised, and at once."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_SECONDS)
     try:
         async with asyncio.TaskGroup() as group:
             importing = group.create_task(asyncio.to_thread(_hub, settings, roles, on_loaded))
-            asking = group.create_task(_asked(settings))
+            asking = group.create_task(_asked(settings, stack))
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
+    finally:
+        sys.setswitchinterval(interval)
     return importing.result(), asking.result()
 
 
-def _hub(
-    settings: Settings, roles: Sequence[str], on_loaded: Callable[[], None]
-) -> AbstractAsyncContextManager[Assembly]:
-    """Import the whole product, which takes longer than all checks, and return the hub, which is not open yet."""
+def _hub(settings: Settings, roles: Sequence[str], on_loaded: Callable[[], None]) -> Opening:
+    """Import the whole product, which takes longer than all checks, and return what opens the hub."""
     from app.wiring import open_hub
 
-    return open_hub(settings, roles, on_loaded=on_loaded)
+    return partial(open_hub, settings, roles, on_loaded=on_loaded)
 
 
-async def _asked(settings: Settings) -> Check | None:
-    """Wait until a configured database answers, and return the early check of it."""
+async def _asked(settings: Settings, stack: AsyncExitStack) -> tuple[Check | None, Storage | None]:
+    """Wait until a configured database answers, and return the early check of it, and the open storage.
+
+    None: it is opened after the hub has bound its port, because that may start a server, or migrate.
+    """
     await _database(settings)
-    return await early_checks(settings)
+    sessions = await early_checks(settings)
+    if settings.database_url is None or not (await pending(settings.database_url.get_secret_value())).is_empty:
+        return sessions, None
+    from app.assembly.storage import open_storage
+
+    return sessions, await stack.enter_async_context(open_storage(settings))
 
 
 async def _make_first_key(settings: Settings, hub: Assembly) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -109,10 +109,10 @@ class Assembly:
 @asynccontextmanager
 async def open_hub(
     settings: Settings, roles: Sequence[str] = ROLES, on_event: Handler | None = None,
-    on_loaded: Callable[[], None] = lambda: None,
+    on_loaded: Callable[[], None] = lambda: None, given: Storage | None = None,
 ) -> AsyncIterator[Assembly]:  # fmt: skip
-    """Open the database and build the parts of the roles; close everything on exit. ``on_loaded`` is called when the
-    routes of a listener are there.
+    """Open the database, if none is ``given``, and build the parts of the roles; close on exit what it opened.
+    ``on_loaded`` is called when the routes of a listener are there.
 
     Raises ``SettingsRefused``, ``ListenError``, ``EmbeddedError``, ``DatabaseError``, ``SecretBoxError``.
     """
@@ -123,7 +123,7 @@ async def open_hub(
         for listening in (*sockets, *metrics_sockets):
             stack.callback(listening.close)
         port = sockets[0].getsockname()[1] if sockets else settings.listen_address[1]
-        storage = await stack.enter_async_context(open_storage(settings))
+        storage = await stack.enter_async_context(open_storage(settings) if given is None else nullcontext(given))
         points = Failpoints(settings.failpoints)
         database = FailpointDatabase(storage.database, points) if points else storage.database
         metrics_port = metrics_sockets[0].getsockname()[1] if metrics_sockets else None

@@ -99,6 +99,12 @@ class Database:
         finally:
             await self._release(connection, generation)
 
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Bound]:
+        """Lend a connection for several statements, each in its own transaction."""
+        async with self.lend() as connection:
+            yield self._bound(connection)
+
     async def _lent(self) -> Any:
         """Return a free connection. End those of an older generation, which are free until one of them is asked for."""
         while True:

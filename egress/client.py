@@ -20,7 +20,7 @@ from ipaddress import ip_address
 from typing import NamedTuple, Protocol
 
 from egress.connection import Connection, Origin, ReadLimits
-from egress.connector import Connector, Dialer, ProtocolFactory, dial, tls_context
+from egress.connector import Connector, Dialer, ProtocolFactory, dial
 from egress.failure import (
     BadResponse,
     Blocked,
@@ -206,7 +206,7 @@ class Client:
             policy,
             resolver,
             dialer,
-            tls_context(self._options.ca_file),
+            self._options.ca_file,
             self._pool,
             self._options.connect_seconds_max,
             self._options.limits.head_bytes_max,

@@ -54,7 +54,7 @@ class Connector:
         policy: the targets that may be dialled.
         resolver: turns names into addresses.
         dialer: opens sockets.
-        tls: context for https targets.
+        ca_file: PEM file of authorities to trust for https; None: the system's.
         pool: gets every connection that is opened or lost.
         connect_seconds_max: for resolving, dialling and TLS together.
         buffer_bytes: size of the read buffer that all connections share.
@@ -66,7 +66,7 @@ class Connector:
         policy: GuardPolicy,
         resolver: Resolver,
         dialer: Dialer,
-        tls: ssl.SSLContext,
+        ca_file: str | None,
         pool: Pool,
         connect_seconds_max: float,
         buffer_bytes: int,
@@ -76,7 +76,8 @@ class Connector:
         self._resolver = resolver
         self._own = OwnEndpoints(policy.own_servers, resolver)
         self._dialer = dialer
-        self._tls = tls
+        # A file that cannot be read ends the start. The system's authorities are read at the first https connection.
+        self._tls = tls_context(ca_file) if ca_file is not None else None
         self._pool = pool
         self._connect_seconds_max = connect_seconds_max
         self._buffer = memoryview(bytearray(buffer_bytes))
@@ -166,6 +167,8 @@ class Connector:
         return address
 
     async def _secured(self, transport: asyncio.Transport, connection: Connection, host: str) -> asyncio.Transport:
+        if self._tls is None:
+            self._tls = await asyncio.to_thread(tls_context)  # it takes as long as a hundred deliveries
         try:
             secured = await asyncio.get_running_loop().start_tls(
                 transport,

@@ -18,8 +18,6 @@ from db.direct import Direct
 from db.pool import Database
 from hub.owed import Owed
 from relay.election.lease import LeaseOptions, Leases
-from relay.election.neli_core import NeliTimes
-from relay.election.neli_options import NeliOptions
 from relay.election.port import Election
 from relay.harvester import Harvester, HarvesterOptions
 from relay.holds.hold import Holds
@@ -123,6 +121,8 @@ class Relaying:
 
     def _neli_election(self, name: str, owner: str) -> NeliElection:
         from relay.election.neli import NeliElection
+        from relay.election.neli_core import NeliTimes
+        from relay.election.neli_options import NeliOptions
 
         kafka = kafka_options(self._settings, self._incarnation)
         session = self._settings.neli_session_seconds

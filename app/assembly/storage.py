@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import structlog
 
 from app.settings.settings import Settings
 from db.embedded.error import EmbeddedError
 from db.embedded.identity import ClusterLost
-from db.embedded.server import EmbeddedOptions, EmbeddedServer
 from db.migrate import migrate
 from db.pool import Database, PoolOptions, Session, open_database
 from db.replication.standby_fence import Required, StandbyFence
@@ -19,6 +19,9 @@ from db.secret_box import SecretBox, SecretBoxError, load_or_create_key_file, pa
 from event.identity import Incarnation
 from runtime.periodic import Periodic
 from runtime.process import last_act
+
+if TYPE_CHECKING:
+    from db.embedded.server import EmbeddedServer
 
 __all__ = ["EmbeddedWatch", "Storage", "incarnation_of", "open_storage", "present_secrets"]
 
@@ -95,6 +98,8 @@ async def open_storage(settings: Settings) -> AsyncIterator[Storage]:
     async with AsyncExitStack() as stack:
         embedded = None
         if settings.database_url is None:
+            from db.embedded.server import EmbeddedOptions, EmbeddedServer
+
             embedded = EmbeddedServer(EmbeddedOptions(settings.data_dir))
             await embedded.start()
             # End the server too: otherwise it would outlive its service, and its files would not be safe to copy.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from app.checks.check import Check
-from db.direct import Direct
+from db.bound import Bound
 
 __all__ = ["collation_checks"]
 
 
-async def collation_checks(connection: Direct) -> list[Check]:
+async def collation_checks(connection: Bound) -> list[Check]:
     """After an upgrade of the operating system an index may have another order than its library, and miss rows."""
     stale = await connection.fetch("check.collations")
     if not stale:

@@ -11,10 +11,11 @@ from app.checks.locks import held_locks, lock_table
 from app.checks.numbers import number_checks
 from app.checks.pooler import is_of_a_pooler, pooler_check, refusal
 from app.settings.settings import Settings
+from db.bound import Bound
 from db.direct import Direct, connect_direct
 from db.errors import CannotServe, DatabaseError, TooManyConnections
 from db.migrate import MigrationRefused, pending
-from db.pool import PoolOptions, Row
+from db.pool import Database, PoolOptions, Row
 
 __all__ = ["database_checks", "opened_checks", "server_checks", "server_only_checks"]
 
@@ -42,8 +43,19 @@ async def server_only_checks(settings: Settings, options: PoolOptions) -> list[C
     return await _asked(options, ask)
 
 
-async def opened_checks(settings: Settings, options: PoolOptions, sessions: Check | None) -> list[Check]:
-    """Return all checks but that of the schema's version. ``sessions``: the check of the sessions, if it was made."""
+async def opened_checks(
+    settings: Settings, options: PoolOptions, sessions: Check | None, pool: Database | None = None
+) -> list[Check]:
+    """Return all checks but that of the schema's version. ``sessions``: the check of the sessions, if it was made.
+
+    They are made over a session of the ``pool``, if it is given: the server has read the catalogue for it already.
+    """
+    if pool is not None and sessions is not None:
+        try:
+            async with pool.session() as session:
+                return await _judged(settings, session, sessions)
+        except DatabaseError as error:
+            return [_not_reached(error, "the connection broke during the check")]
 
     async def ask(connection: Direct) -> list[Check]:
         return await _judged(settings, connection, sessions or await pooler_check(connection, options))
@@ -64,7 +76,7 @@ async def _asked(options: PoolOptions, ask: Callable[[Direct], Awaitable[list[Ch
         await connection.aclose()
 
 
-async def _judged(settings: Settings, connection: Direct, sessions: Check, *, is_made: bool = True) -> list[Check]:
+async def _judged(settings: Settings, connection: Bound, sessions: Check, *, is_made: bool = True) -> list[Check]:
     """Return the checks of the server, and of what migrations have made there if ``is_made``; the first is of the
     sessions.
     """
@@ -171,7 +183,7 @@ def _clock(server: Row, our_seconds: float) -> Iterator[Check]:
         yield Check("SC-21", "clock", "ok", f"{apart:.2f} s apart from the database's")
 
 
-async def _roles(settings: Settings, connection: Direct) -> list[Check]:
+async def _roles(settings: Settings, connection: Bound) -> list[Check]:
     """Check the roles that call hookwire.publish in their own transactions."""
     weak = [row["role"] for row in await connection.fetch("check.weak_publishers")]
     if not weak:
@@ -181,7 +193,7 @@ async def _roles(settings: Settings, connection: Direct) -> list[Check]:
     return [Check("SC-06", "synchronous_commit", stricter_in_production(settings), detail, cure)]
 
 
-async def _tables(connection: Direct) -> list[Check]:
+async def _tables(connection: Bound) -> list[Check]:
     """Check tables and sequences."""
     unlogged = [row["name"] for row in await connection.fetch("check.unlogged")]
     cached = [row["name"] for row in await connection.fetch("check.cached_sequences")]
@@ -199,7 +211,7 @@ async def _tables(connection: Direct) -> list[Check]:
     return found or [Check("SC-08", "tables", "ok", "logged; sequences without cache")]
 
 
-async def _care(connection: Direct) -> list[Check]:
+async def _care(connection: Bound) -> list[Check]:
     """Check that queue tables are vacuumed, and that nothing keeps their dead rows."""
     found = []
     neglected = [row["name"] for row in await connection.fetch("check.neglected_tables")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.checks.check import Check
-from db.direct import Direct
+from db.bound import Bound
 from db.pool import Row
 
 __all__ = ["held_locks", "lock_table"]
@@ -14,7 +14,7 @@ _LOCKS_OF_A_COMMIT = 2 * (512 + 1_000)
 _WRITERS = 2
 
 
-async def held_locks(connection: Direct) -> list[Check]:
+async def held_locks(connection: Bound) -> list[Check]:
     """Find other holders of our locks. Every role that may connect can take our lock numbers (FS-07)."""
     rows = await connection.fetch("check.foreign_locks", _HELD_SECONDS_MAX)
     if not rows:

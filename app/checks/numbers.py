@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from app.checks.check import Check
-from db.direct import Direct
+from db.bound import Bound
 
 __all__ = ["number_checks"]
 
 _DAYS_MIN = 3
 
 
-async def number_checks(connection: Direct) -> list[Check]:
+async def number_checks(connection: Bound) -> list[Check]:
     """Compare each sequence with the greatest number that the database holds, and the ids with their partitions."""
     return [await _sequences(connection), await _partitions(connection)]
 
 
-async def _sequences(connection: Direct) -> Check:
+async def _sequences(connection: Bound) -> Check:
     behind = await connection.fetch("sequence.behind")
     if not behind:
         return Check("GB-05", "sequences", "ok", "ahead of all numbers that were used")
@@ -24,7 +24,7 @@ async def _sequences(connection: Direct) -> Check:
     return Check("GB-05", "sequences", "refuse", f"behind, so numbers would come twice: {words}", cure)
 
 
-async def _partitions(connection: Direct) -> Check:
+async def _partitions(connection: Bound) -> Check:
     """Check partitions ahead: without one, foreign business transactions would fail."""
     row = await connection.fetchrow("check.partitions")
     assert row is not None, "a row of scalars"

@@ -14,7 +14,7 @@ from app.checks.keys import key_checks
 from app.checks.process import descriptor_check, guard_check
 from app.checks.settings import settings_checks
 from app.settings.settings import Settings
-from db.pool import PoolOptions
+from db.pool import Database, PoolOptions
 
 __all__ = ["early_checks", "startup_checks"]
 
@@ -38,11 +38,11 @@ async def early_checks(settings: Settings) -> Check | None:
 
 async def startup_checks(
     settings: Settings, options: PoolOptions, listen_port: int, sessions: Check | None = None, *,
-    serves_api: bool = True, reads_amqp: bool = True,
+    serves_api: bool = True, reads_amqp: bool = True, pool: Database | None = None,
 ) -> list[Check]:  # fmt: skip
     """Return the checks of a start, once the database is open and migrated; log warnings, and checks that could not be
     made. ``sessions`` is of :func:`early_checks`. The server itself is asked again: the pool may have found another
-    primary.
+    primary. It is asked over a session of the ``pool``, or over a connection with its ``options``.
 
     Raises ``ChecksRefused``.
     """
@@ -50,7 +50,7 @@ async def startup_checks(
         *settings_checks(settings, os.environ),
         descriptor_check(settings),
         await guard_check(settings, listen_port),
-        *await opened_checks(settings, options, sessions),
+        *await opened_checks(settings, options, sessions, pool),
         *(await key_checks(settings, options) if serves_api else ()),
         *(await amqp_source_checks(settings, options) if reads_amqp else ()),
     ]

@@ -6,7 +6,8 @@ import gc
 import json
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,12 +39,26 @@ def settings_from(config: Path | None) -> Settings:
 
     Their modules are imported here, because most commands ask a hub and need none: that is half of a start.
     """
-    from app.log import configure_logging
+    with _without("rich"):  # structlog would draw tracebacks by it; ours are texts before they come there
+        from app.log import configure_logging
     from app.settings.settings import load_settings
 
     settings = load_settings(file=config)
     configure_logging(settings.log_format, settings.log_level)
     return settings
+
+
+@contextmanager
+def _without(package: str) -> Iterator[None]:
+    """Let imports find no such package, unless it has been imported already."""
+    if package in sys.modules:
+        yield
+        return
+    sys.modules[package] = None  # type: ignore[assignment]  # what asks for it has other code for this case
+    try:
+        yield
+    finally:
+        del sys.modules[package]
 
 
 def run(work: Coroutine[Any, Any, int]) -> None:

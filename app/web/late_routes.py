@@ -10,6 +10,9 @@
 The routes are more than half of what a start imports. A thread imports them while the process serves, and a publisher
 does not wait for a console that nobody has opened. A request waits before its key is looked at: which key it needs is a
 declaration of its route.
+
+The thread and the event loop would take turns, so that each step of a publisher would wait for the thread. So the
+thread begins when an event has been answered or a request needs a route, and else a moment after the start.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Final
 
 import structlog
@@ -38,6 +42,8 @@ _WAITING_MAX: Final = 256
 """A quarter of the requests that a process has in flight at most, so publishing always has room."""
 _WAIT_SECONDS: Final = 30.0
 _SLOW_SECONDS: Final = 10.0
+_PUBLISHERS_FIRST_SECONDS: Final = 0.25
+"""The time in which publishers who waited for the start are answered, and services begin."""
 
 
 class LateRoutes:
@@ -50,11 +56,15 @@ class LateRoutes:
         self._build = build
         self._probes = probes
         self._routes: ASGIApp | None = None
+        self._begun = asyncio.Event()
         self._ended = asyncio.Event()
         self._waiting = 0
 
     async def load(self) -> None:
         """Import and build the routes, and let the requests go on that wait for them. Raise what ``build`` raises."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PUBLISHERS_FIRST_SECONDS):
+                await self._begun.wait()
         began = time.monotonic()
         building = _in_thread(self._build)
         try:
@@ -82,11 +92,19 @@ class LateRoutes:
         """Return the application, with what needs the routes kept back until they are there."""
 
         def serve(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-            if self.there.is_set() or scope["type"] != "http" or _takes_no_route(scope):
+            if self.there.is_set() or scope["type"] != "http":
                 return application(scope, receive, send)
+            if _takes_no_route(scope):
+                return self._serve_publisher(application, scope, receive, send)
             return self._serve_early(application, scope, receive, send)
 
         return serve
+
+    async def _serve_publisher(self, application: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await application(scope, receive, send)
+        finally:
+            self._begun.set()
 
     async def _serve_early(self, application: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         probe = self._probes.get(scope["path"]) if scope["method"] == "GET" else None
@@ -101,6 +119,7 @@ class LateRoutes:
         if self._waiting >= _WAITING_MAX:
             raise Problem("busy", "The API is being loaded, and too many requests wait for it; nothing was done.")
         self._waiting += 1
+        self._begun.set()
         try:
             async with asyncio.timeout(_WAIT_SECONDS):
                 await self._ended.wait()

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 from starlette.routing import compile_path
@@ -70,7 +72,11 @@ class Repeats:
         self._app = app
         self._database = database
         self._tell = tell
-        self._kept = [(compile_path(path)[0], secret) for path, secret in (KEPT | dict.fromkeys(FORMER, "")).items()]
+
+    @cached_property
+    def _kept(self) -> list[tuple[re.Pattern[str], str]]:
+        """The paths whose answers are kept, with the secret of each. The first request with a key compiles them."""
+        return [(compile_path(path)[0], secret) for path, secret in (KEPT | dict.fromkeys(FORMER, "")).items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or raise ``Problem`` for the request limits to answer."""

@@ -20,7 +20,7 @@ from egress.failure import BadResponse, DeadlineExceeded
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["HubAnswer", "HubSession", "HubUnreachable", "HubPlace", "place_of", "shown"]
+__all__ = ["HubAnswer", "HubPlace", "HubSession", "HubUnreachable", "place_of", "shown"]
 
 _ANY_BYTES: Final = 1 << 62
 _LIMITS: Final = ReadLimits(head_bytes_max=64 * 1024, read_bytes_max=_ANY_BYTES, keep_bytes_max=_ANY_BYTES)

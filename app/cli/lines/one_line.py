@@ -1,4 +1,4 @@
-"""Make untrusted text harmless for a terminal, and where asked keep it on one line (FS-17 c)."""
+"""Make untrusted text harmless for a terminal, and where asked keep it on one line."""
 
 from __future__ import annotations
 

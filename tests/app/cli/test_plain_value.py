@@ -47,7 +47,7 @@ def test_a_number_is_read_or_refused_as_typer_does_it(option: str, value: str) -
 @pytest.mark.parametrize(
     "words",
     [
-        "", "a", "a b c", "--upper x", "--file /tmp", "--is-on", "--status 1 --status 2", "--nonsense", "--help",
+        "", "a", "a b c", "--upper x", "--file /tmp", "--is-on", "--status 1 --status 2", "--nonsense",
         "a --count 7 --seconds 0.5",
     ],
 )  # fmt: skip

@@ -225,3 +225,38 @@ async def refused(app: ASGIApp) -> str:
     with pytest.raises(Problem) as problem:
         await ask(app, "GET", "/topics")
     return problem.value.slug
+
+
+async def test_the_routes_are_built_after_the_first_event_was_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their thread would take turns with the loop, and each step of a publisher who waited for the start would wait."""
+    monkeypatch.setattr(late_routes, "_PUBLISHERS_FIRST_SECONDS", BOUND_SECONDS)
+    done: list[str] = []
+    may_answer = asyncio.Event()
+
+    async def publishing(scope: Scope, receive: Receive, send: Send) -> None:
+        await may_answer.wait()
+        await inside(scope, receive, send)
+        done.append("answered")
+
+    def build() -> ASGIApp:
+        done.append("built")
+        return inside
+
+    routes = LateRoutes(build, {})
+    async with asyncio.timeout(BOUND_SECONDS), asyncio.TaskGroup() as group:
+        group.create_task(routes.load())
+        group.create_task(ask(routes.awaited_by(publishing), "POST", "/topics/a/events"))
+        may_answer.set()
+    assert done == ["answered", "built"]
+
+
+@pytest.mark.parametrize("seconds", [0.0, BOUND_SECONDS])
+async def test_the_routes_are_built_without_a_publisher(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """A moment after the start, or as soon as a request needs one."""
+    monkeypatch.setattr(late_routes, "_PUBLISHERS_FIRST_SECONDS", seconds)
+    routes = LateRoutes(lambda: inside, {})
+    async with asyncio.timeout(BOUND_SECONDS / 2), asyncio.TaskGroup() as group:
+        group.create_task(routes.load())
+        if seconds:
+            group.create_task(ask(routes.awaited_by(routes), "GET", "/topics"))
+    assert routes.there.is_set()

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from app.cli.asking.session import HubSession, HubUnreachable, HubPlace, place_of
+from app.cli.asking.session import HubPlace, HubSession, HubUnreachable, place_of
 from egress.failure import BadResponse, ConnectFailed, DeadlineExceeded
 from tests.hostile.authority import Authority
 
