@@ -1,7 +1,7 @@
 """``hookwire serve``: start everything, print the addresses, run until stopped.
 
-The database is asked, and opened where no migration is pending, while a thread imports the rest of the product: the
-start waits for the slower of the two.
+A thread imports the rest of the product. Meanwhile the database is asked, and opened where no migration is pending. So
+the start waits for the slower of the two.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """From a target to a ready connection: resolve once, judge every address, dial a judged one, start TLS.
 
 Nothing else in the product opens a socket to an untrusted host. The name stays for TLS (SNI, certificate) and `Host`.
-The dialled address is the one that the guard judged; no second lookup could give another answer (EG-01, EG-19). TLS
-starts after the socket's peer was compared with the verdict (EG-04).
+The dialled address is the one that the guard judged; no second lookup could give another answer. TLS
+starts after the socket's peer was compared with the verdict.
 """
 
 import asyncio
@@ -186,7 +186,7 @@ class Connector:
 
 @functools.cache
 def tls_context(ca_file: str | None = None) -> ssl.SSLContext:
-    """Return the context that verifies chain and host name with TLS 1.2 at least (OB-07); read once in a process.
+    """Return the context that verifies chain and host name with TLS 1.2 at least; read once in a process.
 
     It is built without the standard factory. That one would also honour `SSLKEYLOGFILE`, a file for session keys.
     """
@@ -201,7 +201,7 @@ def tls_context(ca_file: str | None = None) -> ssl.SSLContext:
 
 
 def _check_peer(transport: asyncio.Transport, address: Address, port: int) -> None:
-    """Compare the socket's peer with the judged address (EG-04)."""
+    """Compare the socket's peer with the judged address."""
     peer = transport.get_extra_info("peername")
     if peer is None or ip_address(peer[0]) != address or peer[1] != port:
         raise Blocked(f"connected to {peer} instead of {address} port {port}")

@@ -1,4 +1,4 @@
-"""Check of collations: the library that orders texts has the version that our indexes were built with (GB-11)."""
+"""Check of collations: the library that orders texts has the version that our indexes were built with."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _WRITERS = 2
 
 
 async def held_locks(connection: Bound) -> list[Check]:
-    """Find other holders of our locks. Every role that may connect can take our lock numbers (FS-07)."""
+    """Find other holders of our locks. Every role that may connect can take our lock numbers."""
     rows = await connection.fetch("check.foreign_locks", _HELD_SECONDS_MAX)
     if not rows:
         return [Check("locks", "advisory locks", "ok", "held by publishers and by us alone")]
@@ -23,7 +23,7 @@ async def held_locks(connection: Bound) -> list[Check]:
 
 
 def lock_table(server: Row) -> Check:
-    """Check the lock table: a commit takes a lock for each ordering key and each idempotency key (FC-09)."""
+    """Check the lock table: a commit takes a lock for each ordering key and each idempotency key."""
     slots, needed = int(server["lock_slots"]), _WRITERS * _LOCKS_OF_A_COMMIT
     detail = f"room for {slots:,} locks; a hub's largest commits take {needed:,}"
     if slots >= needed:

@@ -1,4 +1,4 @@
-"""Checks of numbers: sequences are ahead of all used numbers (GB-05), and ids have partitions (RR-05)."""
+"""Checks of numbers: sequences are ahead of all used numbers, and ids have partitions."""
 
 from __future__ import annotations
 
