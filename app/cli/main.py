@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from copy import copy
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -65,7 +66,7 @@ def _run() -> None:
     from app.cli.failure import explained
 
     try:
-        (brief() if _need_no_command(words) else application(_named(words)))(standalone_mode=True)
+        (brief() if _need_no_command(words) else application(_named(words), words[1:2]))(standalone_mode=True)
     except SystemExit:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -81,14 +82,17 @@ def _run() -> None:
         sys.exit(failure.code)
 
 
-def application(only: str | None = None) -> typer.Typer:
-    """Return the list of commands; with ``only``, that command alone, so that a start imports no other's modules."""
+def application(only: str | None = None, then: Sequence[str] = ()) -> typer.Typer:
+    """Return the list of commands; with ``only``, that command alone, so that a start imports no other's modules.
+
+    ``then`` is the word after it. If that names a command of a group, typer has to read the options of that one alone.
+    """
     commands = _empty()
     for panel, offered in PANELS.items():
         for name in offered:
             if only in (None, name):
                 module = import_module(f"{__package__}.{module_of(name)}")
-                _add(commands, name, panel, getattr(module, name.replace("-", "_")))
+                _add(commands, name, panel, _with_one(getattr(module, name.replace("-", "_")), then))
     _unwrap(commands)
     return commands
 
@@ -126,6 +130,15 @@ def _add(commands: typer.Typer, name: str, panel: str, command: Any) -> None:
         # Arguments after --exec, or --, belong to the program, in any form.
         takes_any = {"allow_extra_args": True, "allow_interspersed_args": False} if name in _RUN_PROGRAMS else None
         commands.command(rich_help_panel=panel, context_settings=takes_any)(command)
+
+
+def _with_one(command: Any, words: Sequence[str]) -> Any:
+    """Return a group with the one command that the word names; anything else as it is."""
+    registered = getattr(command, "registered_commands", ())
+    if chosen := [one for one in registered if [one.name or one.callback.__name__.replace("_", "-")] == list(words)]:
+        command = copy(command)
+        command.registered_commands, command.registered_groups = chosen, []
+    return command
 
 
 def _named(words: Sequence[str]) -> str | None:

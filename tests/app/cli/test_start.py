@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import app.serve
 from app.cli.commands import serve as serve_command
+from app.cli.commands.jobs import jobs
 from app.cli.main import application, brief
 from app.settings.settings import Settings
 from tests.app.cli.test_main import answering
@@ -146,3 +147,23 @@ def test_one_command_alone_is_the_same_as_among_all() -> None:
         among.rich_help_panel,
         among.typer_instance,
     )
+
+
+@pytest.mark.parametrize(
+    "words", ["jobs list --help", "jobs list --nonsense", "jobs list", "jobs periodic list --help"]
+)
+def test_a_command_of_a_group_is_read_alone_and_says_the_same(words: str) -> None:
+    """Typer reads the options of all twenty commands otherwise, a tenth of a list's processor time."""
+    given = [*words.split(), *(["--url", "http://127.0.0.1:9"] if words == "jobs list" else [])]
+    alone, among = application("jobs", given[1:2]), application("jobs")
+    said = [CliRunner().invoke(commands, given) for commands in (alone, among)]
+    group = alone.registered_groups[0].typer_instance
+    assert group is not None
+    assert (said[0].exit_code, said[0].output) == (said[1].exit_code, said[1].output)
+    assert len(group.registered_commands) == (1 if given[1] == "list" else len(jobs.registered_commands))
+
+
+@pytest.mark.parametrize("words", [["jobs", "lst"], ["jobs"], ["jobs", "--json", "list"], ["jobs", "--help"]])
+def test_a_group_without_the_name_of_a_command_knows_all_of_them(words: list[str]) -> None:
+    group = application("jobs", words[1:2]).registered_groups[0].typer_instance
+    assert group is jobs
