@@ -57,6 +57,8 @@ _LOCALLY = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "4",
+    # Spark looks at more than 32 files in a task for each, which costs more than the look.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
 }
 
 
