@@ -22,6 +22,7 @@ from app.assembly.notifications import ProcessNotifications
 from app.assembly.outbound import guarded_client, user_agent
 from app.assembly.publishing import doors_context, publishing_apps
 from app.assembly.relays import Relaying
+from app.assembly.retention_options import retention_options
 from app.assembly.roles import ROLES
 from app.assembly.services import ServicesAssembly
 from app.assembly.sinks import configured_sinks
@@ -29,13 +30,14 @@ from app.assembly.storage import EmbeddedWatch, Storage, open_storage
 from app.assembly.web import operations_application, web_application
 from app.bridges.fanout_sink import FanOutSink
 from app.bridges.listener import Listener
+from app.bridges.members import Members
 from app.bridges.notifier import Notifier
 from app.bridges.take_over import TakeOver
 from app.event_log import EventLog, WatchedOutbound
 from app.failpoints import FailpointDatabase, Failpoints
 from app.maintenance.cleanup import Cleanup
 from app.maintenance.due_poller import DuePoller
-from app.maintenance.retention import Retention, RetentionOptions
+from app.maintenance.retention import Retention
 from app.settings.address import own_url
 from app.settings.egress_policy import guard_policy
 from app.settings.settings import Settings
@@ -205,8 +207,8 @@ class _Builder:
             phases += [[*front, *(self._sources.services if self._sources else ())], inside, waking]
         relays = self.relaying.relays if self.relaying else []
         phases.append([*relays, *(self._delivering() if "deliver" in roles else [])])
-        # Stopped last, so that the metrics show the drain, and who is killed in it leaves the record of its claims.
-        taking = [self._take_over] if "deliver" in roles else []
+        # Stopped last, so that the metrics show the drain, and the claims of who is killed in it are taken over.
+        taking: list[Service] = [self._take_over, self._members] if "deliver" in roles else []
         watching = [self._metrics_front(metrics_sockets)] if metrics_sockets else []
         phases.append([*self._background(), *taking, *watching])
         return phases
@@ -280,7 +282,7 @@ class _Builder:
                 },
             ),
             Cleanup(self._database, self._settings.idempotency_seconds),
-            Retention(self._database, self._retention_options()),
+            Retention(self._database, retention_options(self._settings)),
             LoopLag(self._registry),
             Presence(self._database, process_name(), self._reports),
         ]
@@ -335,13 +337,6 @@ class _Builder:
         client = guarded_client(self._settings, self._policy, self._agent)
         self._stack.push_async_callback(client.aclose)
         return client
-
-    def _retention_options(self) -> RetentionOptions:
-        settings = self._settings
-        return RetentionOptions(
-            settings.retention_days, settings.dead_letter_retention_days, settings.history_retention_days,
-            settings.gold_retention_days, settings.names_retention_days,
-        )  # fmt: skip
 
     @cached_property
     def _hub(self) -> Hub:
@@ -425,14 +420,18 @@ class _Builder:
         options = worker_options(settings, self.public_url, _UNASKED_SECONDS)
         contents = Contents(self._database, self._storage.incarnation)
         self._notifications.stored.connect(contents.remember_stored)
-        metrics, note = DeliveryMetrics(self._registry), self._take_over.note
-        return Worker(self._database, outbound, self._subscribers, contents, metrics, options, note=note)
+        metrics, note, member = DeliveryMetrics(self._registry), self._take_over.note, self._members.current
+        return Worker(self._database, outbound, self._subscribers, contents, metrics, options, note=note, member=member)
 
     @cached_property
     def _take_over(self) -> TakeOver:
         folder, notify = self._settings.data_dir / "claims", self._notifications.deliveries_due.notify
         take_over = TakeOver(self._database, folder, self._storage.incarnation, notify)
         return self._stack.enter_context(closing(take_over))
+
+    @cached_property
+    def _members(self) -> Members:
+        return Members(self._database, self._connect_direct, process_name(), self._notifications.deliveries_due.notify)
 
     def _make_relaying(self) -> Relaying:
         notify, seconds = self._notifications.fanned_out.notify, self._settings.fan_out_seconds_max

@@ -1380,7 +1380,8 @@ CREATE TABLE hookwire.deliveries (
     replay_id bigint,
     last_seconds real,
     parked_at timestamp with time zone,
-    incident_id bigint
+    incident_id bigint,
+    member integer
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000');
 
@@ -1413,6 +1414,8 @@ COMMENT ON COLUMN hookwire.deliveries.last_seconds IS 'How long the last attempt
 COMMENT ON COLUMN hookwire.deliveries.parked_at IS 'Since when the head of a lane waits for a decision; due_at is infinity then.';
 
 COMMENT ON COLUMN hookwire.deliveries.incident_id IS 'The incident of its last failure; NULL: it has not failed.';
+
+COMMENT ON COLUMN hookwire.deliveries.member IS 'The member that holds the claim; NULL: it waits for the end of its lease if its holder dies.';
 
 CREATE TABLE hookwire.delivery_failures (
     subscription_id bigint NOT NULL,
@@ -1473,6 +1476,33 @@ COMMENT ON COLUMN hookwire.delivery_gates.trips IS 'How often the breaker has op
 COMMENT ON COLUMN hookwire.delivery_gates.open_until IS 'Until when the breaker lets nothing pass, or until when its probe is out.';
 
 COMMENT ON COLUMN hookwire.delivery_gates.failing_since IS 'The first trip since a success.';
+
+CREATE TABLE hookwire.delivery_members (
+    id integer NOT NULL,
+    name text NOT NULL,
+    server_run text NOT NULL,
+    trust_seconds double precision
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE hookwire.delivery_members IS 'Processes that deliver. Each holds a session lock on its id, which nobody locks again once it is free.';
+
+COMMENT ON COLUMN hookwire.delivery_members.id IS 'The number that the process has locked. Its claims have it.';
+
+COMMENT ON COLUMN hookwire.delivery_members.name IS 'The name of the process.';
+
+COMMENT ON COLUMN hookwire.delivery_members.server_run IS 'The run of the server in which it came: the timeline, the start and the last crash.';
+
+COMMENT ON COLUMN hookwire.delivery_members.trust_seconds IS 'For so long it trusts its membership after its last answered heartbeat. NULL: it is alone, and its claims wait for their lease.';
+
+ALTER TABLE hookwire.delivery_members ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME hookwire.delivery_members_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 CREATE TABLE hookwire.erased_events (
     event_id bigint NOT NULL,
@@ -3393,6 +3423,9 @@ ALTER TABLE ONLY hookwire.delivery_failures
 
 ALTER TABLE ONLY hookwire.delivery_gates
     ADD CONSTRAINT delivery_gates_pkey PRIMARY KEY (subscription_id);
+
+ALTER TABLE ONLY hookwire.delivery_members
+    ADD CONSTRAINT delivery_members_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY hookwire.erased_events
     ADD CONSTRAINT erased_events_pkey PRIMARY KEY (event_id);

@@ -78,6 +78,7 @@ class Request(NamedTuple):
         limits: limits for reading the answer; None for the client's own.
         connect_seconds_max: for the connection, where that is less than the client's own.
         not_after: the monotonic time after which nothing may be sent, or None. Others may do the work from then on.
+        may_send: asked before anything is sent; False where others may do the work by now.
     """
 
     method: str
@@ -89,10 +90,12 @@ class Request(NamedTuple):
     limits: ReadLimits | None = None
     connect_seconds_max: float | None = None
     not_after: float | None = None
+    may_send: Callable[[], bool] | None = None
 
     def check_time(self) -> None:
         """Raise NotSent if it is too late to send anything."""
-        if self.not_after is not None and time.monotonic() > self.not_after:
+        is_late = self.not_after is not None and time.monotonic() > self.not_after
+        if is_late or (self.may_send is not None and not self.may_send()):
             raise NotSent("others may do this work by now")
 
     def __repr__(self) -> str:

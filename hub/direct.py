@@ -41,6 +41,11 @@ class Offer(Protocol):
     timeout_seconds: float
     lease_margin_seconds: float
 
+    @property
+    def member_id(self) -> int | None:
+        """Return the member for which the deliveries are claimed."""
+        ...
+
     def take(self, claims: Sequence[Row]) -> None:
         """Take deliveries that were claimed for it."""
         ...
@@ -63,7 +68,7 @@ class DirectCommit:
         """Return the last arguments of ``direct.publish``."""
         options, offer = self._options, self._offer
         lease = offer.timeout_seconds, offer.lease_margin_seconds
-        return (*self._low_water, *lease, options.deliveries_max, options.patterns_max)
+        return (*self._low_water, *lease, options.deliveries_max, options.patterns_max, offer.member_id)
 
     def take(self, rows: Sequence[Row]) -> None:
         """Hand over the deliveries that the commit has made, and tell of the events that are owed to no sink."""

@@ -45,14 +45,15 @@ class Attempts:
         self._retry_after_seconds_max = retry_after_seconds_max
 
     async def make(
-        self, claims: Sequence[Claim], deadline: float, started_at: datetime, not_after: float | None = None
-    ) -> Outcome:
+        self, claims: Sequence[Claim], deadline: float, started_at: datetime, not_after: float | None = None,
+        may_send: Callable[[], bool] | None = None,
+    ) -> Outcome:  # fmt: skip
         """Sign, send, judge; ``deadline`` in seconds covers all of it. A failure is an outcome too.
 
         The claims belong to one subscriber. Several are sent as one batch, and its outcome applies to each.
 
         Raises:
-            NotSent: nothing could be sent until the monotonic time ``not_after``.
+            NotSent: nothing could be sent until the monotonic time ``not_after``, or while ``may_send`` was true.
         """
         claim = claims[0]
         subscriber = claim.subscriber
@@ -67,7 +68,9 @@ class Attempts:
             if self._appends_hub_topic:
                 target = target.with_query([("hub.topic", claim.event.headers.get("x-amqp-routing-key", ""))])
         # A kept connection may turn out to be closed, and then the client repeats the request by itself.
-        request = Request("POST", target, headers, body, deadline, not subscriber.at_most_once, not_after=not_after)
+        request = Request(
+            "POST", target, headers, body, deadline, not subscriber.at_most_once, not_after=not_after, may_send=may_send
+        )
         started = time.monotonic()
         try:
             response = await self._outbound.send(request)

@@ -5,12 +5,13 @@ The module also claims and releases deliveries in the database.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import structlog
 
@@ -25,9 +26,27 @@ from webhooks.retry import Decision
 from webhooks.subscriber import Subscriber, Subscribers
 from webhooks.worker_options import WorkerOptions
 
-__all__ = ["Claim", "ClaimAnswer", "Claimer", "claim_of"]
+__all__ = ["Claim", "ClaimAnswer", "Claimer", "Member", "claim_of"]
 
 _log = structlog.get_logger(__name__)
+
+
+class Member(Protocol):
+    """The membership of this process in those that deliver. When it ends, another process may take its claims over."""
+
+    id: int
+
+    def holds(self) -> bool:
+        """Return whether nobody else may have taken over by now."""
+        ...
+
+    def begin(self, request: asyncio.Timeout) -> None:
+        """Abort this request when the membership ends."""
+        ...
+
+    def finish(self, request: asyncio.Timeout) -> None:
+        """Leave the request alone from now on."""
+        ...
 
 
 class Claim(NamedTuple):
@@ -37,7 +56,8 @@ class Claim(NamedTuple):
     ``leased_until``, ``planned_at`` and ``made_at`` are monotonic seconds. An attempt that is made early because new
     content came has ``planned_at``, the time at which the schedule continues. ``is_replay``: an operator asked to send
     the event again. ``is_in_lane``: the subscription keeps the order of the key. ``is_probe``: an open breaker lets
-    this delivery pass.
+    this delivery pass. ``member``: another process may take the claim over when this membership ends; None: it is kept
+    until its lease ends.
     """
 
     event: Event
@@ -50,6 +70,7 @@ class Claim(NamedTuple):
     is_replay: bool = False
     is_in_lane: bool = False
     is_probe: bool = False
+    member: Member | None = None
 
     @property
     def host(self) -> str:
@@ -63,8 +84,10 @@ class Claim(NamedTuple):
         return (self.subscriber.id, self.event.key) if self.is_in_lane else None
 
 
-def claim_of(row: Row, event: Event, subscriber: Subscriber, asked_at: float) -> Claim:
-    """Return the claim in a row of ``delivery.claim``. ``asked_at`` is the monotonic time of the query."""
+def claim_of(row: Row, event: Event, subscriber: Subscriber, asked_at: float, member: Member | None) -> Claim:
+    """Return the claim in a row of ``delivery.claim``, that this member has made. ``asked_at`` is the monotonic time of
+    the query. Nobody takes over what is in a lane, or what was tried before.
+    """
     wait = row["planned_seconds"]
     return Claim(
         event,
@@ -77,6 +100,7 @@ def claim_of(row: Row, event: Event, subscriber: Subscriber, asked_at: float) ->
         is_replay=row["is_replay"],
         is_in_lane=row["is_in_lane"],
         is_probe=row["is_probe"],
+        member=None if row["is_in_lane"] or row["schedule_position"] > 1 else member,
     )
 
 
@@ -98,36 +122,41 @@ class ClaimAnswer(NamedTuple):
 
 
 class Claimer:
-    """Claim deliveries for one worker, and release them. ``note`` gets the fences of its claims."""
+    """Claim deliveries for one worker, and release them. ``note`` gets the fences of its claims. ``member`` returns the
+    membership for which they are made, if there is one.
+    """
 
     def __init__(
         self, database: Database, subscribers: Subscribers, contents: Contents, options: WorkerOptions,
-        note: Callable[[Collection[int]], None] = lambda _: None,
+        note: Callable[[Collection[int]], None] = lambda _: None, member: Callable[[], Member | None] = lambda: None,
     ) -> None:  # fmt: skip
         self._database = database
         self._subscribers = subscribers
         self._contents = contents
         self._options = options
         self._note = note
+        self._member = member
 
     async def claim(self, wanted: Mapping[int, int], bytes_max: int) -> ClaimAnswer:
         """Claim up to ``wanted`` deliveries of each subscription, and read their contents, up to ``bytes_max``.
 
         Claims that do not pass the standby fence are released.
         """
-        asked_at = time.monotonic()
+        asked_at, member = time.monotonic(), self._member()
         answer = await self._database.fetch_fenced(
             "delivery.claim", list(wanted), list(wanted.values()), self._options.timeout_seconds,
-            self._options.lease_margin_seconds, release=self._release_new,
+            self._options.lease_margin_seconds, None if member is None else member.id, release=self._release_new,
         )  # fmt: skip
         held_back = [
             (row["subscription_id"], asked_at + row["wait_seconds"]) for row in answer if row["event_id"] is None
         ]
         claimed = [row for row in answer if row["event_id"] is not None]
         self._note({row["fence"] for row in claimed})
-        return (await self.answer(claimed, asked_at, bytes_max))._replace(held_back=held_back)
+        return (await self.answer(claimed, asked_at, bytes_max, member))._replace(held_back=held_back)
 
-    async def answer(self, claimed: Sequence[Row], asked_at: float, bytes_max: int) -> ClaimAnswer:
+    async def answer(
+        self, claimed: Sequence[Row], asked_at: float, bytes_max: int, member: Member | None
+    ) -> ClaimAnswer:
         """Read the contents of deliveries that this worker has claimed, and sort them into a :class:`ClaimAnswer`."""
         if not claimed:
             return ClaimAnswer()
@@ -146,7 +175,7 @@ class Claimer:
             elif row["age_seconds"] > (ttl_seconds(event) or math.inf):
                 unsent.append(_expired(row))
             else:
-                claims.append(claim_of(row, event, subscriber, asked_at))
+                claims.append(claim_of(row, event, subscriber, asked_at, member))
         found = Counter(row["subscription_id"] for row in rows)
         return ClaimAnswer(claims, unsent, found, orphans=orphans, surplus=surplus)
 
@@ -168,12 +197,11 @@ class Claimer:
 
     async def release(self, claims: Sequence[Claim]) -> None:
         """Release claims: their deliveries are due at once, and the attempt does not count."""
-        await self._database.execute(
-            "delivery.release",
-            [claim.event.id for claim in claims],
-            [claim.subscriber.id for claim in claims],
-            [claim.fence for claim in claims],
-        )
+        await self._database.execute("delivery.release", *_names(claims))
+
+    async def abandon(self, claims: Sequence[Claim]) -> None:
+        """Abandon claims whose requests were aborted: their deliveries are due at once, and may have arrived."""
+        await self._database.execute("delivery.abandon", *_names(claims))
 
 
 def _lost_track(row: Row) -> Result:
@@ -194,6 +222,14 @@ def _unsent(row: Row, outcome: Outcome, dead_kind: DeadKind) -> Result:
         row["event_id"], row["subscription_id"], row["fence"], row["version"], at, outcome, decision,
         is_in_lane=row["is_in_lane"],
     )  # fmt: skip
+
+
+def _names(claims: Sequence[Claim]) -> tuple[list[int], list[int], list[int]]:
+    return (
+        [claim.event.id for claim in claims],
+        [claim.subscriber.id for claim in claims],
+        [claim.fence for claim in claims],
+    )
 
 
 def _columns(rows: Sequence[Row]) -> tuple[list[int], list[int], list[int]]:

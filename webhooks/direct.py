@@ -23,6 +23,7 @@ from prometheus_client import Counter
 
 from db.errors import DatabaseError
 from db.pool import Row
+from webhooks.claim import Member
 from webhooks.paused_subscriptions import PausedSubscriptions
 from webhooks.worker_options import WorkerOptions
 
@@ -33,18 +34,25 @@ _log = structlog.get_logger(__name__)
 
 class Offer:
     """The terms of one commit. ``made_at`` is monotonic: leases count from before the commit. ``paused``: subscriptions
-    that were paused at any time since then."""
+    that were paused at any time since then. ``member``: the membership for which the deliveries are claimed."""
 
-    __slots__ = ("__weakref__", "_taken", "lease_margin_seconds", "made_at", "paused", "timeout_seconds")
+    __slots__ = ("__weakref__", "_taken", "lease_margin_seconds", "made_at", "member", "paused", "timeout_seconds")
 
     def __init__(
-        self, options: WorkerOptions, paused: Iterable[int], taken: Callable[[Offer, Sequence[Row]], None]
-    ) -> None:
+        self, options: WorkerOptions, paused: Iterable[int], member: Member | None,
+        taken: Callable[[Offer, Sequence[Row]], None],
+    ) -> None:  # fmt: skip
+        self.member = member
         self.timeout_seconds = options.timeout_seconds
         self.lease_margin_seconds = options.lease_margin_seconds
         self.made_at = time.monotonic()
         self.paused = set(paused)
         self._taken = taken
+
+    @property
+    def member_id(self) -> int | None:
+        """Return the number that the claims get."""
+        return None if self.member is None else self.member.id
 
     def take(self, claims: Sequence[Row]) -> None:
         """Hand over the deliveries that the commit has claimed, as rows of ``delivery.claim``."""
@@ -63,6 +71,7 @@ class Offers:
         attempt: Callable[[Offer, Sequence[Row]], Awaitable[None]],
         deliveries: Counter,
         note: Callable[[Collection[int]], None] = lambda _: None,
+        member: Callable[[], Member | None] = lambda: None,
     ) -> None:
         self._options = options
         self._paused = paused
@@ -70,6 +79,7 @@ class Offers:
         self._attempt = attempt
         self._deliveries = deliveries
         self._note = note
+        self._member = member
         self._tasks: asyncio.TaskGroup | None = None
         self._made: WeakSet[Offer] = WeakSet()
 
@@ -88,7 +98,7 @@ class Offers:
         """Return an offer for one commit; None while the worker has no room."""
         if self._tasks is None or not self._has_room():
             return None
-        offer = Offer(self._options, self._paused.subscriptions(), self._take)
+        offer = Offer(self._options, self._paused.subscriptions(), self._member(), self._take)
         self._made.add(offer)
         return offer
 

@@ -24,9 +24,10 @@ from db.errors import DatabaseError
 from db.pool import Database, Row
 from egress.client import NotSent, Outbound
 from runtime.pause import pause
+from runtime.trouble import Trouble
 from webhooks.attempt import Attempts, result_of
 from webhooks.attempt_log import AttemptLog
-from webhooks.claim import Claim, ClaimAnswer, Claimer
+from webhooks.claim import Claim, ClaimAnswer, Claimer, Member
 from webhooks.contents import Contents
 from webhooks.direct import Offer, Offers
 from webhooks.incidents.operator_event import notices_of
@@ -48,18 +49,24 @@ _LARGE_BYTES = 20_000
 """Size of a body that Standard Webhooks advises; a larger body is delivered and counted."""
 
 
+class _AbortedRequest(Exception):
+    """The request was aborted, because another process may take its claims over. It may have arrived."""
+
+
 class Worker:
-    """Deliver for as long as :meth:`run` runs. ``note`` gets the fences of claims, before anything is sent."""
+    """Deliver for as long as :meth:`run` runs. ``note`` gets the fences of claims, before anything is sent. ``member``
+    returns the membership for which claims are made: when it ends, their requests are aborted.
+    """
 
     name = "delivery worker"
 
     def __init__(
         self, database: Database, outbound: Outbound, subscribers: Subscribers, contents: Contents,
         metrics: DeliveryMetrics, options: WorkerOptions, chance: Callable[[], float] = random.random,
-        note: Callable[[Collection[int]], None] = lambda _: None,
+        note: Callable[[Collection[int]], None] = lambda _: None, member: Callable[[], Member | None] = lambda: None,
     ) -> None:  # fmt: skip
         self._database = database
-        self._claimer = Claimer(database, subscribers, contents, options, note)
+        self._claimer = Claimer(database, subscribers, contents, options, note, member)
         self._schedule = Schedule(options)
         self._sender = Attempts(
             outbound, options.public_url, options.retry_after_seconds_max, appends_hub_topic=options.appends_hub_topic
@@ -76,7 +83,9 @@ class Worker:
         self._polls: dict[str, asyncio.Event] = {statement: asyncio.Event() for statement in _POLLS}
         self._attempts = asyncio.TaskGroup()
         self._stopping = False
-        self.offers = Offers(options, self._schedule.paused, self._has_room, self._take, metrics.direct, note)
+        self._aborted: list[Claim] = []
+        self._abandoning = Trouble("abandoning_waits", "abandoned")
+        self.offers = Offers(options, self._schedule.paused, self._has_room, self._take, metrics.direct, note, member)
 
     def mark_due(self, subscriptions: Sequence[int]) -> None:
         """Note that these subscriptions have due deliveries."""
@@ -125,6 +134,8 @@ class Worker:
 
     async def _wait(self) -> None:
         next_at = self._schedule.next_at()
+        if self._aborted:
+            next_at = time.monotonic() + _POLL_AGAIN_SECONDS
         await pause(self._wake, None if next_at is None else max(next_at - time.monotonic(), 0.0))
 
     async def _claim(self, wanted: Mapping[int, int]) -> None:
@@ -161,7 +172,9 @@ class Worker:
         return self._options.payload_bytes_max - self._schedule.payload_bytes
 
     async def _give_back(self) -> None:
-        """Release the returned claims: they are due at once, and the attempt does not count."""
+        """Release the returned claims: they are due at once, and the attempt does not count. Abandon aborted ones."""
+        if self._aborted:
+            await self._abandon()
         claims = self._schedule.take_returned(time.monotonic())
         if not claims:
             return
@@ -172,6 +185,18 @@ class Worker:
             _log.warning("release_failed", deliveries=len(claims), error=str(error))
         self.mark_due([claim.subscriber.id for claim in claims])
 
+    async def _abandon(self) -> None:
+        """Make due what was aborted. It happens while the database is away, so this is tried again."""
+        claims, self._aborted = self._aborted, []
+        try:
+            await self._claimer.abandon(claims)
+        except DatabaseError as error:
+            self._abandoning.tell(error, deliveries=len(claims))
+            self._aborted += claims
+        else:
+            self._abandoning.over(deliveries=len(claims))
+            self.mark_due([claim.subscriber.id for claim in claims])
+
     # --- the direct path ----------------------------------------------------------------------------------------
 
     def _has_room(self) -> bool:
@@ -181,7 +206,8 @@ class Worker:
 
     async def _take(self, offer: Offer, rows: Sequence[Row]) -> None:
         """Take deliveries that a publishing commit has made and claimed for this worker, as offered."""
-        await self._admit(await self._claimer.answer(rows, offer.made_at, self._bytes_free), offer.paused)
+        answer = await self._claimer.answer(rows, offer.made_at, self._bytes_free, offer.member)
+        await self._admit(answer, offer.paused)
 
     # --- attempts -----------------------------------------------------------------------------------------------
 
@@ -205,18 +231,40 @@ class Worker:
         claims, outcome, was_sent = dispatch.claims, None, True
         try:
             started_at = datetime.now(UTC)
-            outcome = await self._sender.make(claims, dispatch.deadline_seconds, started_at, dispatch.latest_at)
+            outcome = await self._made(dispatch, started_at)
             self._count(claims, outcome)
             if not dispatch.is_too_large(outcome):
                 for claim in claims:
                     self._record_outcome(claim, started_at, outcome, leads=claim is claims[0])
-        except NotSent:  # the process was stopped, and the leases have become too short
+        except NotSent:  # the process was stopped, and the leases have become too short, or others may have the claims
             was_sent = False
+        except _AbortedRequest:
+            self._aborted += claims
+            self._wake.set()
         finally:
             if was_sent:
                 self._schedule.finish(dispatch, outcome)
             else:
                 self._schedule.give_up(dispatch)
+
+    async def _made(self, dispatch: Dispatch, started_at: datetime) -> Outcome:
+        """Send, and return the outcome. Raise :class:`_AbortedRequest` when a membership of its claims ends."""
+        claims, seconds, latest_at = dispatch.claims, dispatch.deadline_seconds, dispatch.latest_at
+        members = {claim.member for claim in claims if claim.member is not None}
+        if not members:
+            return await self._sender.make(claims, seconds, started_at, latest_at)
+        try:
+            async with asyncio.timeout(None) as request:
+                for member in members:
+                    member.begin(request)
+                return await self._sender.make(
+                    claims, seconds, started_at, latest_at, lambda: all(member.holds() for member in members)
+                )
+        except TimeoutError:
+            raise _AbortedRequest from None
+        finally:
+            for member in members:
+                member.finish(request)
 
     def _count(self, claims: Sequence[Claim], outcome: Outcome) -> None:
         self._metrics.count(outcome.kind, outcome.total_seconds)

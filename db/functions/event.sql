@@ -189,7 +189,7 @@ RETURN hookwire.publish(topic, convert_to(payload, 'UTF8'::name), key, content_t
 COMMENT ON FUNCTION hookwire.publish(text,text,text,text,jsonb) IS
 'Publish a text, as `publish` of bytes does.';
 
-CREATE OR REPLACE FUNCTION hookwire.publish_batch(tenant text, units integer[], topics text[], keys text[], content_types text[], headers text[], payloads bytea[], idempotency_keys text[], fingerprints bytea[], wait boolean, direct hookwire.direct_terms DEFAULT NULL::hookwire.direct_terms, prefix boolean DEFAULT false, left_out text DEFAULT NULL::text, publishers text[] DEFAULT NULL::text[])
+CREATE OR REPLACE FUNCTION hookwire.publish_batch(tenant text, units integer[], topics text[], keys text[], content_types text[], headers text[], payloads bytea[], idempotency_keys text[], fingerprints bytea[], wait boolean, direct hookwire.direct_terms DEFAULT NULL::hookwire.direct_terms, prefix boolean DEFAULT false, left_out text DEFAULT NULL::text, publishers text[] DEFAULT NULL::text[], member integer DEFAULT NULL::integer)
  RETURNS TABLE(item integer, outcome text, event_id bigint, accepted_at timestamp with time zone, ordered boolean, in_flight boolean, is_owed boolean, fence bigint, claims hookwire.direct_delivery[])
  LANGUAGE plpgsql
 AS $function$
@@ -309,9 +309,9 @@ BEGIN
                    '{webhooks}', d.payload, d.publisher
             FROM draft d
         ), claimed AS (
-            INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, fence, attempts, tenant)
+            INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, fence, attempts, tenant, member)
             SELECT d.id, a.subscription_id, clock_timestamp() + make_interval(secs => a.lease_seconds), moment, fence, 1,
-                   in_tenant
+                   in_tenant, publish_batch.member
             FROM draft d CROSS JOIN unnest(audience) AS a
         ), noted AS (
             INSERT INTO hookwire.ledger_entries (sink, outcome, ids)
@@ -456,9 +456,10 @@ BEGIN
             SELECT s.id, m.subscription_id, m.lease_seconds, m.lane
             FROM unnest(stored_items, stored_ids) AS s(n, id) JOIN unnest(made) AS m ON m.n = s.n
         ), claimed AS (
-            INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, fence, attempts, tenant, lane)
+            INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, fence, attempts, tenant, lane,
+                                             member)
             SELECT d.id, d.subscription_id, clock_timestamp() + make_interval(secs => d.lease_seconds), moment, fence, 1,
-                   in_tenant, d.lane
+                   in_tenant, d.lane, publish_batch.member
             FROM delivery d WHERE d.subscription_id IS NOT NULL
         )
         INSERT INTO hookwire.ledger_entries (sink, outcome, ids)
@@ -496,7 +497,7 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION hookwire.publish_batch(text,integer[],text[],text[],text[],text[],bytea[],text[],bytea[],boolean,hookwire.direct_terms,boolean,text,text[]) IS
+COMMENT ON FUNCTION hookwire.publish_batch(text,integer[],text[],text[],text[],text[],bytea[],text[],bytea[],boolean,hookwire.direct_terms,boolean,text,text[],integer) IS
 'Store drafts and the outbox rows for them: the only place that knows stripes, shards and routing.
 
 A unit is a set of drafts that is stored whole or not at all (one request). One row comes back for each draft:
@@ -531,8 +532,8 @@ statement does step 4 for all of them. If they go to webhooks only, another one 
 Topics below hookwire.job and hookwire.service go to webhooks and pull only, unless their settings name other sinks.
 Only a topic''s own settings name the sink jobs, and the sink left_out.
 
-Of each draft, publishers has the API key that published it.';
-REVOKE EXECUTE ON FUNCTION hookwire.publish_batch(text,integer[],text[],text[],text[],text[],bytea[],text[],bytea[],boolean,hookwire.direct_terms,boolean,text,text[]) FROM PUBLIC;
+Of each draft, publishers has the API key that published it. The direct path claims for the member.';
+REVOKE EXECUTE ON FUNCTION hookwire.publish_batch(text,integer[],text[],text[],text[],text[],bytea[],text[],bytea[],boolean,hookwire.direct_terms,boolean,text,text[],integer) FROM PUBLIC;
 
 CREATE OR REPLACE FUNCTION hookwire.shard_of(digest bytea)
  RETURNS smallint

@@ -217,6 +217,11 @@ AS $function$
         UNION ALL SELECT 'api_keys_id_seq', (SELECT max(k.id) FROM hookwire.api_keys k)
         UNION ALL SELECT 'audit_id_seq', (SELECT max(a.id) FROM hookwire.audit a)
         UNION ALL SELECT 'dead_tasks_number_seq', (SELECT max(d.number) FROM hookwire.dead_tasks d)
+        UNION ALL SELECT 'delivery_members_id_seq', greatest(
+            (SELECT max(m.id) FROM hookwire.delivery_members m),
+            (SELECT max(d.member) FROM (
+                SELECT x.member FROM hookwire.deliveries x WHERE x.attempts > 0 AND x.fence IS NOT NULL AND x.parked_at IS NULL
+                ORDER BY x.event_id DESC, x.subscription_id DESC LIMIT 10) AS d))
         UNION ALL SELECT 'former_audiences_number_seq', NULL
         UNION ALL SELECT 'holds_id_seq', (SELECT max(h.id) FROM hookwire.holds h)
         UNION ALL SELECT 'incidents_id_seq', (SELECT max(i.id) FROM hookwire.incidents i)

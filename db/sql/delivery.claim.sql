@@ -16,7 +16,7 @@
 -- ordered lane is ever claimed. Deliveries behind it have due_at = infinity. Only the latest of them are read: a
 -- fan-out that overlapped with the settlement of a head may have left the new head among them. A lease lasts for the
 -- subscription's deadline, or $3 seconds, plus $4 seconds. A lane whose worker was killed waits no longer than that.
--- is_held: an earlier claim ended without a known outcome.
+-- is_held: an earlier claim ended without a known outcome. $5 is the member that claims.
 --
 -- A subscription with a row in delivery_gates has a throttle. In all processes together, one claim at a time passes it.
 -- The claim gets as many deliveries as there are tokens. An open breaker passes no delivery, and after its end one as a
@@ -82,7 +82,8 @@ WITH fence AS MATERIALIZED (
     FROM passed p WHERE g.subscription_id = p.id AND p.count > 0
 ), claimed AS (
     UPDATE hookwire.deliveries d
-    SET due_at = now() + make_interval(secs => p.lease_seconds), fence = fence.value, attempts = d.attempts + 1
+    SET due_at = now() + make_interval(secs => p.lease_seconds), fence = fence.value, attempts = d.attempts + 1,
+        member = $5::integer
     FROM picked p, fence
     WHERE d.ctid = p.place
     RETURNING d.event_id, d.subscription_id, d.fence, p.version, p.lease_seconds,
@@ -130,7 +131,7 @@ WHERE w.due_at <= now()
 
 -- name: release
 -- Release claims that were not attempted: they are due at once, and the attempt does not count.
-UPDATE hookwire.deliveries SET due_at = now(), fence = NULL, attempts = attempts - 1
+UPDATE hookwire.deliveries SET due_at = now(), fence = NULL, attempts = attempts - 1, member = NULL
 WHERE ctid = ANY (ARRAY(
     SELECT d.place FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS r(event_id, subscription_id, fence)
     CROSS JOIN LATERAL (
@@ -154,6 +155,6 @@ WITH fence AS MATERIALIZED (
     ORDER BY d.event_id, d.subscription_id
     FOR UPDATE OF d SKIP LOCKED
 )
-UPDATE hookwire.deliveries d SET due_at = now(), fence = fence.value
+UPDATE hookwire.deliveries d SET due_at = now(), fence = fence.value, member = NULL
 FROM held h, fence WHERE d.ctid = h.place AND d.fence = h.fence
 RETURNING d.subscription_id;

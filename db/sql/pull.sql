@@ -26,7 +26,8 @@ WITH asked AS (
     FOR UPDATE OF q SKIP LOCKED
 )
 UPDATE hookwire.deliveries d
-SET due_at = now() + make_interval(secs => $3::double precision), fence = fence.value, attempts = d.attempts + 1
+SET due_at = now() + make_interval(secs => $3::double precision), fence = fence.value, attempts = d.attempts + 1,
+    member = NULL
 FROM picked p, fence
 WHERE d.event_id = p.event_id AND d.subscription_id = $1
 RETURNING d.event_id, d.fence, d.attempts - d.free_attempts AS attempts, d.due_at AS leased_until;

@@ -180,7 +180,7 @@ async def test_without_a_fence_an_event_costs_the_same_statements_as_without_its
         at_once = await harness.subscribe("https://c.example/", "u")
         kafka, webhooks = await term_of(inner, "kafka"), await term_of(inner, "webhooks")
         origin, taken = await inner.fetchval("outbox.origin"), []
-        offer: Any = SimpleNamespace(timeout_seconds=10.0, lease_margin_seconds=5.0, take=taken.extend)
+        offer: Any = SimpleNamespace(timeout_seconds=10.0, lease_margin_seconds=5.0, member_id=None, take=taken.extend)
         direct = DirectPath(lambda: offer, lambda: (1, origin))
         database = kind(inner._pool, inner.options)
         asked.taken()

@@ -91,6 +91,7 @@ ELSEWHERE = {
             "backfills",
             "consumers",
             "delivery_gates",
+            "delivery_members",
             "delivery_failures",
             "erased_events",
             "fanout_cursors",
@@ -159,6 +160,7 @@ dead_messages: content_type headers key payload queue reason receiver tenant typ
 dead_tasks: description id kind reason tenant worker
 delivery_failures: last_outcome tenant
 delivery_gates: tenant
+delivery_members: name server_run
 erased_events: tenant
 fanout_cursors: tenant
 former_incarnations: incarnation

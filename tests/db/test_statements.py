@@ -119,6 +119,7 @@ async def test_every_table_of_users_data_carries_the_tenant(database_url: str) -
         "backfill_failures",
         "backfills",
         "console_sessions",
+        "delivery_members",
         "former_incarnations",
         "id_watermarks",
         "inbound_requests",

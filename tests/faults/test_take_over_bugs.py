@@ -55,7 +55,7 @@ async def claimed(harness: Harness) -> Result:
     """Return what the worker that holds the only delivery would settle."""
     subscription = await harness.subscribe("http://127.0.0.1:9/")
     [event] = await harness.deliver(b"{}")
-    [row] = await harness.database.fetch("delivery.claim", [subscription], [1], 600.0, 0.0)
+    [row] = await harness.database.fetch("delivery.claim", [subscription], [1], 600.0, 0.0, None)
     return Result(
         event, subscription, row["fence"], row["version"], datetime.now(UTC), Outcome("delivered", 204), DELIVERED
     )

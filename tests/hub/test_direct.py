@@ -16,6 +16,7 @@ class Offered:
 
     timeout_seconds = 15.0
     lease_margin_seconds = 5.0
+    member_id = 3
 
     def __init__(self) -> None:
         self.taken: list[object] = []
@@ -30,7 +31,7 @@ OFFERED = Offered()
 @pytest.mark.parametrize(
     ("drafts", "offer", "low_water", "terms"),
     [
-        (3, OFFERED, (41, ORIGIN), (41, ORIGIN, 15.0, 5.0, 10, 20)),
+        (3, OFFERED, (41, ORIGIN), (41, ORIGIN, 15.0, 5.0, 10, 20, 3)),
         (4, OFFERED, (41, ORIGIN), None),
         (1, None, (41, ORIGIN), None),
         (1, OFFERED, None, None),

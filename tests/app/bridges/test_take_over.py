@@ -155,7 +155,7 @@ async def test_a_delivery_that_was_tried_before_keeps_its_lease(database_url: st
                 "UPDATE hookwire.deliveries SET attempts = $2, free_attempts = $3 WHERE subscription_id = $1",
                 subscription, attempts, free,
             )  # fmt: skip
-        claim = ([first, second, again], [1, 1, 1], 600.0, 0.0)
+        claim = ([first, second, again], [1, 1, 1], 600.0, 0.0, None)
         fences = {row["fence"] for row in await harness.database.fetch("delivery.claim", *claim)}
         leave_behind(tmp_path, *fences, installation=installation_of("aaaaaaaa", harness.database.options.url))
 
