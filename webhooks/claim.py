@@ -26,12 +26,12 @@ from webhooks.retry import Decision
 from webhooks.subscriber import Subscriber, Subscribers
 from webhooks.worker_options import WorkerOptions
 
-__all__ = ["Claim", "ClaimAnswer", "Claimer", "Member", "claim_of"]
+__all__ = ["Claim", "ClaimAnswer", "Claimer", "DeliveryMember", "claim_of"]
 
 _log = structlog.get_logger(__name__)
 
 
-class Member(Protocol):
+class DeliveryMember(Protocol):
     """The membership of this process in those that deliver. When it ends, another process may take its claims over."""
 
     id: int
@@ -70,7 +70,7 @@ class Claim(NamedTuple):
     is_replay: bool = False
     is_in_lane: bool = False
     is_probe: bool = False
-    member: Member | None = None
+    member: DeliveryMember | None = None
 
     @property
     def host(self) -> str:
@@ -84,7 +84,7 @@ class Claim(NamedTuple):
         return (self.subscriber.id, self.event.key) if self.is_in_lane else None
 
 
-def claim_of(row: Row, event: Event, subscriber: Subscriber, asked_at: float, member: Member | None) -> Claim:
+def claim_of(row: Row, event: Event, subscriber: Subscriber, asked_at: float, member: DeliveryMember | None) -> Claim:
     """Return the claim in a row of ``delivery.claim``, that this member has made. ``asked_at`` is the monotonic time of
     the query. Nobody takes over what is in a lane, or what was tried before.
     """
@@ -128,7 +128,8 @@ class Claimer:
 
     def __init__(
         self, database: Database, subscribers: Subscribers, contents: Contents, options: WorkerOptions,
-        note: Callable[[Collection[int]], None] = lambda _: None, member: Callable[[], Member | None] = lambda: None,
+        note: Callable[[Collection[int]], None] = lambda _: None,
+        member: Callable[[], DeliveryMember | None] = lambda: None,
     ) -> None:  # fmt: skip
         self._database = database
         self._subscribers = subscribers
@@ -155,7 +156,7 @@ class Claimer:
         return (await self.answer(claimed, asked_at, bytes_max, member))._replace(held_back=held_back)
 
     async def answer(
-        self, claimed: Sequence[Row], asked_at: float, bytes_max: int, member: Member | None
+        self, claimed: Sequence[Row], asked_at: float, bytes_max: int, member: DeliveryMember | None
     ) -> ClaimAnswer:
         """Read the contents of deliveries that this worker has claimed, and sort them into a :class:`ClaimAnswer`."""
         if not claimed:

@@ -23,7 +23,7 @@ from prometheus_client import Counter
 
 from db.errors import DatabaseError
 from db.pool import Row
-from webhooks.claim import Member
+from webhooks.claim import DeliveryMember
 from webhooks.paused_subscriptions import PausedSubscriptions
 from webhooks.worker_options import WorkerOptions
 
@@ -39,7 +39,7 @@ class Offer:
     __slots__ = ("__weakref__", "_taken", "lease_margin_seconds", "made_at", "member", "paused", "timeout_seconds")
 
     def __init__(
-        self, options: WorkerOptions, paused: Iterable[int], member: Member | None,
+        self, options: WorkerOptions, paused: Iterable[int], member: DeliveryMember | None,
         taken: Callable[[Offer, Sequence[Row]], None],
     ) -> None:  # fmt: skip
         self.member = member
@@ -71,7 +71,7 @@ class Offers:
         attempt: Callable[[Offer, Sequence[Row]], Awaitable[None]],
         deliveries: Counter,
         note: Callable[[Collection[int]], None] = lambda _: None,
-        member: Callable[[], Member | None] = lambda: None,
+        member: Callable[[], DeliveryMember | None] = lambda: None,
     ) -> None:
         self._options = options
         self._paused = paused

@@ -27,7 +27,7 @@ from runtime.pause import pause
 from runtime.trouble import Trouble
 from webhooks.attempt import Attempts, result_of
 from webhooks.attempt_log import AttemptLog
-from webhooks.claim import Claim, ClaimAnswer, Claimer, Member
+from webhooks.claim import Claim, ClaimAnswer, Claimer, DeliveryMember
 from webhooks.contents import Contents
 from webhooks.direct import Offer, Offers
 from webhooks.incidents.operator_event import notices_of
@@ -63,7 +63,8 @@ class Worker:
     def __init__(
         self, database: Database, outbound: Outbound, subscribers: Subscribers, contents: Contents,
         metrics: DeliveryMetrics, options: WorkerOptions, chance: Callable[[], float] = random.random,
-        note: Callable[[Collection[int]], None] = lambda _: None, member: Callable[[], Member | None] = lambda: None,
+        note: Callable[[Collection[int]], None] = lambda _: None,
+        member: Callable[[], DeliveryMember | None] = lambda: None,
     ) -> None:  # fmt: skip
         self._database = database
         self._claimer = Claimer(database, subscribers, contents, options, note, member)

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from app.bridges.membership import Membership
+from app.bridges.membership import DeliveryMembership
 from db.direct import Direct
 from db.errors import DatabaseError
 from db.pool import Database, Row
@@ -73,8 +73,8 @@ class Members:
         self._connect = connect
         self._owner = owner
         self._mark_due = mark_due
-        self._membership: Membership | None = None
-        self._former: Membership | None = None
+        self._membership: DeliveryMembership | None = None
+        self._former: DeliveryMembership | None = None
         self._is_alone = True
         self._gone: dict[int, _Gone] = {}
         self._inheriting: asyncio.Task[None] | None = None
@@ -83,7 +83,7 @@ class Members:
         self._stopping = asyncio.Event()
         database.options.primary.on_change(self._step_down)
 
-    def current(self) -> Membership | None:
+    def current(self) -> DeliveryMembership | None:
         """Return the membership for new claims; None: they wait for their lease if this process dies."""
         membership = self._membership
         return membership if membership is not None and membership.holds() else None
@@ -129,7 +129,7 @@ class Members:
         await session.lost.wait()
         self._look.set()
 
-    async def _enter(self, session: Direct) -> Membership:
+    async def _enter(self, session: Direct) -> DeliveryMembership:
         """Enter with a new id. If nobody has taken over the claims of the former one, they are safe from now on."""
         former = self._former
         row = await session.fetchrow("delivery.enter", self._owner, None if former is None else former.id)
@@ -137,10 +137,10 @@ class Members:
         if former is not None:
             former.keep() if row["is_kept"] else former.end()
         self._former, self._is_alone, self._gone = None, True, {}
-        self._membership = membership = Membership(row["id"])
+        self._membership = membership = DeliveryMembership(row["id"])
         return membership
 
-    async def _beat(self, session: Direct, membership: Membership, tasks: TaskGroup) -> None:
+    async def _beat(self, session: Direct, membership: DeliveryMembership, tasks: TaskGroup) -> None:
         """Beat once, and rest. What is stored as trust counts from before it is asked for."""
         asked_at = boot_seconds()
         trust_seconds = None if self._is_alone else _TRUST_SECONDS

@@ -9,12 +9,12 @@ import structlog
 
 from relay.election.port import boot_seconds
 
-__all__ = ["Membership"]
+__all__ = ["DeliveryMembership"]
 
 _log = structlog.get_logger(__name__)
 
 
-class Membership:
+class DeliveryMembership:
     """One membership, from one session. Without a limit nobody takes over from it. It begins so.
 
     The clock also runs while the process or the machine is stopped. So what comes after waking sees that the time is

@@ -28,6 +28,10 @@ claim-past-fence       the worker sends what the standby fence holds back
 warning-overlooked     a commit whose wait for a standby was ended counts as replicated
 sequence-behind        no sequence is set forward
 death-by-pid           a process that holds its lock counts as dead, because this one has its number
+free-lock-as-death     a member whose lock is free is taken over from at once
+trust-past-limit       a process trusts its membership for ever, and sends what others may have taken over
+restart-as-death       locks that a restart of the database has freed count as deaths
+double-take-over       each process that sees a dead member takes over from it
 take-over-keeps-fence  a claim that was taken over may still be settled by its former owner
 =====================  ===============================================================================================
 """
@@ -300,7 +304,21 @@ def _lost_as_unsent() -> None:
 
 
 def _take_over_keeps_fence() -> None:
-    _rewrite(r"delivery\.take_over", r", fence = fence\.value", "", 1)
+    _rewrite(r"delivery\.(take_over|inherit)", r", fence = fence\.value", "", 2)
+
+
+def _restart_as_death() -> None:
+    _rewrite(r"delivery\.inherit", r" AND m\.server_run = run\.server_run", "", 1)
+
+
+def _double_take_over() -> None:
+    _rewrite(
+        r"delivery\.inherit",
+        r"DELETE FROM (hookwire\.delivery_members m)\s+USING",
+        r"UPDATE \1 SET name = name FROM",
+        1,
+    )
+    _rewrite(r"delivery\.inherit", r", member = NULL", "", 1)
 
 
 SEEDED_BUGS: Final[Mapping[str, Callable[[], None]]] = MappingProxyType(
@@ -320,6 +338,8 @@ SEEDED_BUGS: Final[Mapping[str, Callable[[], None]]] = MappingProxyType(
         "lost-as-unsent": _lost_as_unsent,
         **FAILOVER_BUGS,
         **TAKE_OVER_BUGS,
+        "restart-as-death": _restart_as_death,
+        "double-take-over": _double_take_over,
         "take-over-keeps-fence": _take_over_keeps_fence,
     }
 )

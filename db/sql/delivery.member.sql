@@ -41,8 +41,8 @@ SELECT pg_notify('hookwire_members', '') FROM gone;
 -- name: inherit
 -- Forget the members $1, whose locks were seen free for long, and make due what they held. Their row is deleted once, so
 -- one process takes over. A member that has come back under another id has deleted it. $2 is the trust that was waited
--- for. Without one, or if the server has had another run since then, the claims wait for their lease: a restart frees the
--- locks of the living, too. What is made due, and why it gets a new fence, is as for take_over.
+-- for. Without one the claims wait for their lease. So they do if the server has had another run since then: a restart
+-- frees the locks of the living, too. What is made due, and why it gets a new fence, is as for take_over.
 WITH present AS MATERIALIZED (
     SELECT l.objid::bigint AS id FROM pg_locks l
     WHERE l.locktype = 'advisory' AND l.classid = 1215262580::oid AND l.objsubid = 2 AND l.granted

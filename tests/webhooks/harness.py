@@ -169,6 +169,7 @@ class Harness:
 
     def worker(self, outbound: Outbound, database: Database | None = None, **options: Any) -> Worker:
         chance = options.pop("chance", lambda: 0.5)
+        member = options.pop("member", lambda: None)
         metrics = options.pop("metrics", None) or DeliveryMetrics(CollectorRegistry())
         options = {
             "name": "w1",
@@ -182,7 +183,7 @@ class Harness:
         database = database or self.database
         return Worker(
             database, outbound, Subscribers(database, self.box, POLICY), Contents(database, INCARNATION),
-            metrics, WorkerOptions(**options), chance,
+            metrics, WorkerOptions(**options), chance, member=member,
         )  # fmt: skip
 
     @asynccontextmanager

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from app.bridges import membership
-from app.bridges.membership import Membership
+from app.bridges.membership import DeliveryMembership
 from tests.waiting import until
 
 
@@ -29,7 +29,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-async def request(of: Membership, begun: asyncio.Event) -> str:
+async def request(of: DeliveryMembership, begun: asyncio.Event) -> str:
     """A request that nobody answers; return how it ended."""
     try:
         async with asyncio.timeout(None) as limit:
@@ -41,7 +41,7 @@ async def request(of: Membership, begun: asyncio.Event) -> str:
     return "answered"
 
 
-async def in_flight(of: Membership) -> asyncio.Task[str]:
+async def in_flight(of: DeliveryMembership) -> asyncio.Task[str]:
     begun = asyncio.Event()
     running = asyncio.create_task(request(of, begun))
     await begun.wait()
@@ -50,7 +50,7 @@ async def in_flight(of: Membership) -> asyncio.Task[str]:
 
 async def test_it_holds_for_ever_where_nobody_may_take_over(clock: Clock) -> None:
     """TO-05: a process that is alone aborts nothing, however long its database is away."""
-    alone = Membership(1)
+    alone = DeliveryMembership(1)
     running = await in_flight(alone)
     clock.now += 1_000
     alone.end()
@@ -60,7 +60,7 @@ async def test_it_holds_for_ever_where_nobody_may_take_over(clock: Clock) -> Non
 
 async def test_it_is_over_at_its_limit_and_a_request_is_aborted_then(clock: Clock) -> None:
     """TO-01: the limit counts from the question, which is before the answer."""
-    limited = Membership(1)
+    limited = DeliveryMembership(1)
     running = await in_flight(limited)
     limited.limit(clock.now + 1.0)
     held = limited.holds()
@@ -71,7 +71,7 @@ async def test_it_is_over_at_its_limit_and_a_request_is_aborted_then(clock: Cloc
 
 async def test_after_waking_it_is_over_before_its_timer_comes(clock: Clock) -> None:
     """TO-04: the clock went on. What is sent after waking asks first."""
-    stopped = Membership(1)
+    stopped = DeliveryMembership(1)
     stopped.trust(clock.now + 3_600.0)
     clock.now += 3_600.0
     assert not stopped.holds()
@@ -79,7 +79,7 @@ async def test_after_waking_it_is_over_before_its_timer_comes(clock: Clock) -> N
 
 async def test_a_limit_is_set_once_and_an_answer_moves_it(clock: Clock) -> None:
     """TO-01: the next question proves nothing before it is answered."""
-    beside = Membership(1)
+    beside = DeliveryMembership(1)
     beside.limit(clock.now + 1.0)
     clock.now += 0.9
     beside.limit(clock.now + 1.0)
@@ -92,7 +92,7 @@ async def test_a_limit_is_set_once_and_an_answer_moves_it(clock: Clock) -> None:
 
 async def test_a_former_membership_is_kept_or_ended_by_what_became_of_its_row(clock: Clock) -> None:
     """TO-01: whoever has deleted the row has the claims."""
-    kept, ended = Membership(1), Membership(2)
+    kept, ended = DeliveryMembership(1), DeliveryMembership(2)
     runs = [await in_flight(one) for one in (kept, ended)]
     for one in (kept, ended):
         one.limit(clock.now + 1.0)
@@ -106,7 +106,7 @@ async def test_a_former_membership_is_kept_or_ended_by_what_became_of_its_row(cl
 
 async def test_a_request_that_has_ended_is_left_alone(clock: Clock) -> None:
     """It may run again in the same task, for another claim."""
-    over = Membership(1)
+    over = DeliveryMembership(1)
     async with asyncio.timeout(None) as limit:
         over.begin(limit)
         over.finish(limit)
