@@ -1,0 +1,172 @@
+"""How long accepted events wait after the kill of one of two hubs that share nothing but the database.
+
+Each hub has a data folder of its own. 200 events a second are published to both while one of them gets SIGKILL. The
+subscriber needs some milliseconds for each answer, so that requests are in flight. A figure is the time from the kill
+until the last event that was accepted before it has arrived. First the subscription keeps no order, then it does.
+Repeats are arrivals of an event that had arrived before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import os
+import signal
+import statistics
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import httpx
+
+from app.chaos.child import Child
+from scripts.servers.fleet import take_server
+
+__all__ = ["main"]
+
+_BAR_SECONDS = 3.5
+_PAUSE_SECONDS = 0.005
+_ANSWER_SECONDS = 0.02
+_CALM_SECONDS = 2.0
+_WAIT_SECONDS_MAX = 60.0
+_KEY = "k1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+
+
+@dataclass
+class Scene:
+    """Two hubs and their subscriber. ``arrived`` has the time of the first arrival of each event."""
+
+    hubs: list[Child]
+    sql: asyncpg.Connection
+    arrived: dict[str, float] = field(default_factory=dict)
+    arrivals: Counter[str] = field(default_factory=Counter)
+    accepted: dict[str, float] = field(default_factory=dict)
+    numbers: itertools.count[int] = field(default_factory=itertools.count)
+
+    async def receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the requests of one connection."""
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                length = int(head.partition(b"content-length:")[2].partition(b"\r\n")[0] or 0)
+                event = (await reader.readexactly(length)).decode()
+                self.arrivals[event] += 1
+                self.arrived.setdefault(event, time.monotonic())
+                await asyncio.sleep(_ANSWER_SECONDS)
+                writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    async def publish(self, hub: Child) -> None:
+        """Publish a hundred events a second to one hub, until cancelled or until it is gone."""
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{hub.port}", trust_env=False) as client:
+            with suppress(httpx.HTTPError):
+                async with asyncio.TaskGroup() as posts:
+                    while True:
+                        posts.create_task(self._post(client))
+                        await asyncio.sleep(2 * _PAUSE_SECONDS)
+
+    async def _post(self, client: httpx.AsyncClient) -> None:
+        event = f"{next(self.numbers)}"
+        with suppress(httpx.HTTPError):
+            answer = await client.post("/topics/t/events", content=event, headers={"Hookwire-Key": event})
+            if answer.status_code == 202:
+                self.accepted[event] = time.monotonic()
+
+    async def are_two(self) -> None:
+        """Wait until both hubs are members that know of each other."""
+        deadline = time.monotonic() + _WAIT_SECONDS_MAX
+        while [row[0] for row in await self.sql.fetch("SELECT trust_seconds FROM hookwire.delivery_members")] != [1, 1]:
+            if time.monotonic() > deadline:
+                raise TimeoutError("the hubs do not know of each other")
+            await asyncio.sleep(0.05)
+
+    async def kill(self, victim: Child) -> tuple[float, int]:
+        """Kill one hub under load; return the seconds until the last event had arrived, and the repeats."""
+        await self.are_two()
+        before = sum(self.arrivals.values()) - len(self.arrivals)
+        load = [asyncio.create_task(self.publish(hub)) for hub in self.hubs]
+        await asyncio.sleep(_CALM_SECONDS)
+        os.kill(victim.pid, signal.SIGKILL)
+        killed_at = time.monotonic()
+        owed = [event for event, at in self.accepted.items() if at <= killed_at]
+        for task in load:
+            task.cancel()
+        await asyncio.gather(*load, return_exceptions=True)
+        while missing := self.accepted.keys() - self.arrived.keys():
+            if time.monotonic() > killed_at + _WAIT_SECONDS_MAX:
+                raise TimeoutError(f"{len(missing)} events have not arrived")
+            await asyncio.sleep(0.01)
+        await victim.ended(10)
+        await victim.start()
+        repeats = sum(self.arrivals.values()) - len(self.arrivals) - before
+        return max(self.arrived[event] for event in owed) - killed_at, repeats
+
+
+@asynccontextmanager
+async def staged(address: str, folder: Path, *, is_ordered: bool) -> AsyncIterator[Scene]:
+    """Yield two hubs on a new database, with one subscription."""
+    name = f"take_over_{'lanes' if is_ordered else 'free'}"
+    url = urlunsplit(urlsplit(address)._replace(path=f"/{name}"))
+    async with AsyncExitStack() as stack:
+        admin = await asyncpg.connect(address)
+        await admin.execute(f"CREATE DATABASE {name}")
+        await admin.close()
+        hubs = []
+        for hub in ("a", "b"):
+            settings = {"DATABASE_URL": url, "DATA_DIR": str(folder / f"{name}-{hub}"), "SECRET_KEYS": _KEY}
+            hubs.append(Child(f"{name}-{hub}", folder, {**settings, "LOG_LEVEL": "warning"}))
+            stack.push_async_callback(hubs[-1].end)
+            await hubs[-1].start()
+        sql = await asyncpg.connect(url)
+        stack.push_async_callback(sql.close)
+        scene = Scene(hubs, sql)
+        server = await stack.enter_async_context(await asyncio.start_server(scene.receive, "127.0.0.1", 0))
+        subscription = {
+            "topic": "t", "ordered": is_ordered, "callback": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        }  # fmt: skip
+        async with httpx.AsyncClient(trust_env=False) as client:
+            made = await client.post(f"http://127.0.0.1:{hubs[0].port}/subscriptions", json=subscription)
+            made.raise_for_status()
+        yield scene
+
+
+async def measure(address: str, folder: Path, rounds: int, *, is_ordered: bool) -> str:
+    """Return a line of so many kills, of each hub in turn."""
+    async with staged(address, folder, is_ordered=is_ordered) as scene:
+        found = [await scene.kill(scene.hubs[number % 2]) for number in range(rounds)]
+    seconds, repeats = sorted(one for one, _ in found), [one for _, one in found]
+    p95 = seconds[min(int(0.95 * len(seconds)), len(seconds) - 1)]
+    print(json.dumps({"ordered": is_ordered, "seconds": [round(one, 2) for one in seconds], "repeats": repeats}))
+    bar = "" if is_ordered else f" (bar {_BAR_SECONDS:g})"
+    return (
+        f"{'ordered lanes' if is_ordered else 'no order'}: the last event {statistics.median(seconds):.2f} s after "
+        f"the kill, p95 {p95:.2f}{bar}, {max(repeats)} repeats at most, {len(scene.accepted)} events in {rounds} rounds"
+    )
+
+
+def main() -> None:
+    """Kill hubs of both kinds of subscriptions."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--lane-rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="hookwire-bench-") as folder:
+        Path(folder).chmod(0o711)  # PostgreSQL runs under another account
+        server = take_server("postgres18", Path(folder), os.environ)
+        try:
+            for rounds, is_ordered in ((arguments.rounds, False), (arguments.lane_rounds, True)):
+                if rounds:
+                    print(asyncio.run(measure(server.address, Path(folder), rounds, is_ordered=is_ordered)), flush=True)
+        finally:
+            server.discard()
+
+
+if __name__ == "__main__":
+    main()
