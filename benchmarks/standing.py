@@ -108,7 +108,7 @@ async def _claim_ms(connection: asyncpg.Connection, first: int) -> float:
         transaction = connection.transaction()
         await transaction.start()
         started = time.perf_counter()
-        rows = await claim.fetch(subscriptions, [16] * _CLAIMED, 15.0, 5.0)
+        rows = await claim.fetch(subscriptions, [16] * _CLAIMED, 15.0, 5.0, None)
         took.append(time.perf_counter() - started)
         await transaction.rollback()
         assert len(rows) == 16 * _CLAIMED, f"{len(rows)} were claimed"

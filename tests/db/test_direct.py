@@ -50,7 +50,7 @@ async def publish(
         await connection.fetch(
             STATEMENTS["direct.publish"], "default", list(range(count)), [topic for topic, _ in drafts],
             [key for _, key in drafts], [None] * count, [None] * count, [b"x"] * count, [None] * count,
-            [None] * count, wait, None, low, origin, 15.0, 5.0, deliveries_max, patterns_max,
+            [None] * count, wait, None, low, origin, 15.0, 5.0, deliveries_max, patterns_max, None,
         )
     )  # fmt: skip
 
@@ -200,7 +200,7 @@ async def test_a_common_commit_refuses_a_payload_as_any_other(sql: asyncpg.Conne
     with pytest.raises(asyncpg.InvalidParameterValueError, match="payload missing or larger"):
         await sql.fetch(
             STATEMENTS["direct.publish"], "default", [0], ["t"], [None], [None], [None], [payload], [None], [None],
-            False, None, 0, origin, 15.0, 5.0, 8, 2,
+            False, None, 0, origin, 15.0, 5.0, 8, 2, None,
         )  # fmt: skip
 
 

@@ -74,7 +74,7 @@ HOT: list[tuple[str, tuple[object, ...]]] = [
         ("kafka", 0, 1, [1], [1], 1, None, [n % 64 for n in range(1, 501)], list(range(1, 501)), [1], 1),
     ),
     ("delivery.fan_out", (0, 1, [n % 64 for n in range(1, 501)], list(range(1, 501)))),
-    ("delivery.claim", (list(range(1, 33)), [16] * 32, 15.0, 5.0)),
+    ("delivery.claim", (list(range(1, 33)), [16] * 32, 15.0, 5.0, None)),
     ("delivery.due_subscriptions", ()),
     ("delivery.promote_heads", ()),
     ("delivery.settle", _SETTLED),
@@ -379,7 +379,7 @@ async def test_what_waits_behind_heads_is_not_read_when_statistics_know_an_almos
     await sql.execute("VACUUM ANALYZE hookwire.deliveries")
     await sql.execute(_WAITING)
     waking = [
-        ("delivery.claim", ([1, 2, 3, 4], [16] * 4, 15.0, 5.0)),
+        ("delivery.claim", ([1, 2, 3, 4], [16] * 4, 15.0, 5.0, None)),
         ("delivery.settle", _SETTLED),
         ("delivery.promote_heads", ()),
     ]

@@ -195,7 +195,7 @@ async def test_a_settlement_under_a_claim_that_is_over_changes_nothing(
     await connection.close()
     database = await open_database(PoolOptions(database_url))
     try:
-        claim = ("delivery.claim", [subscription], [1], -10.0, 0.0)  # its lease is over at once
+        claim = ("delivery.claim", [subscription], [1], -10.0, 0.0, None)  # its lease is over at once
         fences = [(await database.fetch(*claim))[0]["fence"] for _ in range(2)]
         late = [[1], [subscription], [fences[0]], ["delivered"], [0.0], ["delivered"], [200], [datetime.now(UTC)]]
         await database.fetch(

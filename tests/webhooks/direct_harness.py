@@ -127,7 +127,7 @@ class Hub:
             "direct.publish", "default", [0], ["t"], [key], [None], [None], [payload.encode()], [None], [None], wait,
             None,
             low, origin, self._options.get("timeout_seconds", 15.0), self._options.get("lease_margin_seconds", 5.0), 32,
-            32,
+            32, None,
         )  # fmt: skip
 
     @asynccontextmanager

@@ -27,7 +27,7 @@ async def settle(
     harness: Harness, subscription: int, *outcomes: Outcome, breaker: BreakerOptions = USUAL
 ) -> Sequence[FailureStats]:
     """Claim as many deliveries as there are outcomes, and settle them together."""
-    rows = await harness.database.fetch("delivery.claim", [subscription], [len(outcomes)], 60.0, 0.0)
+    rows = await harness.database.fetch("delivery.claim", [subscription], [len(outcomes)], 60.0, 0.0, None)
     assert len(rows) == len(outcomes)
     results = [
         Result(

@@ -25,7 +25,7 @@ async def limited(harness: Harness, callback: str, **columns: Any) -> int:
 
 async def claim(harness: Harness, subscription: int, most: int = 100) -> tuple[int, float | None]:
     """How many a claim gets, and after how many seconds another one is worth its while."""
-    rows = await harness.database.fetch("delivery.claim", [subscription], [most], 15.0, 5.0)
+    rows = await harness.database.fetch("delivery.claim", [subscription], [most], 15.0, 5.0, None)
     waits = [row["wait_seconds"] for row in rows if row["event_id"] is None]
     return len(rows) - len(waits), waits[0] if waits else None
 

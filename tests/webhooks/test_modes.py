@@ -113,7 +113,7 @@ async def test_what_is_being_sent_cannot_be_decided_about(database_url: str) -> 
     async with delivery_harness(database_url) as harness:
         subscription = await harness.subscribe("http://127.0.0.1:1/")
         (event,) = await harness.deliver(b"1")
-        await harness.database.fetch("delivery.claim", [subscription], [1], 15.0, 5.0)
+        await harness.database.fetch("delivery.claim", [subscription], [1], 15.0, 5.0, None)
         done: list[Any] = [
             await harness.database.fetchval(f"delivery.{verb}", "default", event, subscription, "me", None)
             for verb in ("retry_now", "dead_letter")

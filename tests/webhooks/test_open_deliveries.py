@@ -23,7 +23,7 @@ async def test_a_delivery_waits_is_claimed_waits_again_is_blocked_or_parked(data
         subscription = await harness.subscribe(CALLBACK, ordered=True)
         await harness.deliver(b"1", b"2", key="k")
         seen = [await states(harness)]
-        rows = await harness.database.fetch("delivery.claim", [subscription], [9], 15.0, 5.0)
+        rows = await harness.database.fetch("delivery.claim", [subscription], [9], 15.0, 5.0, None)
         seen.append(await states(harness))
         await harness.sql.execute(
             "UPDATE hookwire.deliveries SET fence = NULL, due_at = now() + interval '1 h' WHERE fence = $1",

@@ -36,7 +36,7 @@ class SettlementHarness:
         return await self.claim_due(lease_seconds)
 
     async def claim_due(self, lease_seconds: float = 30.0) -> list[Any]:
-        rows = await self.harness.database.fetch("delivery.claim", [self.subscription], [100], lease_seconds, 0.0)
+        rows = await self.harness.database.fetch("delivery.claim", [self.subscription], [100], lease_seconds, 0.0, None)
         return sorted(rows, key=lambda row: row["event_id"])
 
     def add(

@@ -57,7 +57,7 @@ async def test_an_earlier_event_that_is_fanned_out_late_is_the_new_head(database
         await harness.fan_out()
         await harness.sql.execute("UPDATE hookwire.outbox SET sink = 'webhooks' WHERE id = $1", early)
         await harness.fan_out()
-        claimed = await harness.database.fetch("delivery.claim", [subscription], [10], 15.0, 5.0)
+        claimed = await harness.database.fetch("delivery.claim", [subscription], [10], 15.0, 5.0, None)
         assert ([row["event_id"] for row in claimed], late > early) == ([early], True)
 
 
@@ -114,7 +114,7 @@ async def test_a_claim_takes_a_head_that_a_fan_out_has_just_overlooked(database_
         subscription = await harness.subscribe(CALLBACK, ordered=True)
         first, _ = await harness.deliver(b"1", b"2", key="k")
         await harness.sql.execute("UPDATE hookwire.deliveries SET due_at = 'infinity'")
-        claimed = await harness.database.fetch("delivery.claim", [subscription], [10], 15.0, 5.0)
+        claimed = await harness.database.fetch("delivery.claim", [subscription], [10], 15.0, 5.0, None)
         assert [row["event_id"] for row in claimed] == [first]
 
 
@@ -143,7 +143,7 @@ async def test_what_waits_behind_a_failing_head_costs_a_claim_nothing(database_u
         if is_analysed:
             await harness.sql.execute("VACUUM ANALYZE hookwire.deliveries")
         read = [
-            await pages_read(harness, "delivery.claim", [subscription], [16], 15.0, 5.0),
+            await pages_read(harness, "delivery.claim", [subscription], [16], 15.0, 5.0, None),
             await pages_read(harness, "delivery.due_subscriptions"),
             await pages_read(harness, "delivery.promote_heads"),
         ]
