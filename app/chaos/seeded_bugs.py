@@ -314,7 +314,7 @@ def _restart_as_death() -> None:
 def _double_take_over() -> None:
     _rewrite(
         r"delivery\.inherit",
-        r"DELETE FROM (hookwire\.delivery_members m)\s+USING",
+        r"DELETE\s+FROM (hookwire\.delivery_members m)\s+USING",
         r"UPDATE \1 SET name = name FROM",
         1,
     )
