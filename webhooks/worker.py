@@ -13,6 +13,7 @@ database.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -136,7 +137,7 @@ class Worker:
     async def _wait(self) -> None:
         next_at = self._schedule.next_at()
         if self._aborted:
-            next_at = time.monotonic() + _POLL_AGAIN_SECONDS
+            next_at = min(next_at or math.inf, time.monotonic() + _POLL_AGAIN_SECONDS)
         await pause(self._wake, None if next_at is None else max(next_at - time.monotonic(), 0.0))
 
     async def _claim(self, wanted: Mapping[int, int]) -> None:
@@ -239,8 +240,8 @@ class Worker:
                     self._record_outcome(claim, started_at, outcome, leads=claim is claims[0])
         except NotSent:  # the process was stopped, and the leases have become too short, or others may have the claims
             was_sent = False
-        except _AbortedRequest:
-            self._aborted += claims
+        except _AbortedRequest:  # nobody takes over the others of a batch: they keep their lease
+            self._aborted += [claim for claim in claims if claim.member is not None]
             self._wake.set()
         finally:
             if was_sent:

@@ -43,6 +43,8 @@ _BEAT_SECONDS: Final = 0.3
 _BEAT_SECONDS_ALONE: Final = 60.0
 """Nothing depends on the beats of a process that is alone. A new member announces itself."""
 _ANSWER_SECONDS_MAX: Final = 5.0
+_WARY_SECONDS: Final = 10.0
+"""So long after a late answer, claims are of no member: where answers are late, each one would abort requests."""
 _AGAIN_SECONDS: Final = 0.25
 
 
@@ -76,6 +78,7 @@ class Members:
         self._membership: DeliveryMembership | None = None
         self._former: DeliveryMembership | None = None
         self._is_alone = True
+        self._wary_until = -math.inf
         self._gone: dict[int, _Gone] = {}
         self._inheriting: asyncio.Task[None] | None = None
         self._trouble = Trouble("membership_lost", "membership_back")
@@ -86,7 +89,9 @@ class Members:
     def current(self) -> DeliveryMembership | None:
         """Return the membership for new claims; None: they wait for their lease if this process dies."""
         membership = self._membership
-        return membership if membership is not None and membership.holds() else None
+        if membership is None or not membership.holds() or boot_seconds() < self._wary_until:
+            return None
+        return membership
 
     def stop(self) -> None:
         """Leave. Call it when no claim is left."""
@@ -136,6 +141,8 @@ class Members:
         assert row is not None, "the row of the new member"
         if former is not None:
             former.keep() if row["is_kept"] else former.end()
+        if not row["is_locked"]:
+            raise _Lost("another session holds the lock of the new member")
         self._former, self._is_alone, self._gone = None, True, {}
         self._membership = membership = DeliveryMembership(row["id"])
         return membership
@@ -150,6 +157,8 @@ class Members:
             rows = await session.fetch("delivery.beat", membership.id, trust_seconds)
         if not any(row["is_own"] for row in rows if row["id"] == membership.id):
             raise _Lost("the server does not know this member any more")
+        if not membership.holds():
+            self._wary_until = boot_seconds() + _WARY_SECONDS
         membership.trust(math.inf if trust_seconds is None else asked_at + trust_seconds)
         self._trouble.over()
         others = [row for row in rows if row["id"] != membership.id]

@@ -1,6 +1,6 @@
 -- Members that deliver: who they are, whether they live, and what becomes of the claims of a dead one (ADR 97).
 --
--- The session lock of a member is (1215262580, id). It is taken before the row is visible. A new session gets a new id, so
+-- The session lock of a member is (1215262581, id). It is taken before the row is visible. A new session gets a new id, so
 -- a lock that is free stays free. A beat runs in the session that holds the lock. So its answer proves the lock.
 
 -- name: enter
@@ -14,7 +14,7 @@ WITH former AS (
                           (SELECT extract(epoch FROM b.stats_reset) FROM pg_stat_bgwriter b)))
     RETURNING id
 )
-SELECT e.id, pg_try_advisory_lock(1215262580, e.id) AS is_locked, pg_notify('hookwire_members', '') IS NOT NULL AS is_told,
+SELECT e.id, pg_try_advisory_lock(1215262581, e.id) AS is_locked, pg_notify('hookwire_members', '') IS NOT NULL AS is_told,
        (SELECT f.id FROM former f) IS NOT NULL AS is_kept
 FROM entered e;
 
@@ -23,7 +23,7 @@ FROM entered e;
 -- held by this session.
 WITH present AS MATERIALIZED (
     SELECT l.objid::bigint AS id, l.pid FROM pg_locks l
-    WHERE l.locktype = 'advisory' AND l.classid = 1215262580::oid AND l.objsubid = 2 AND l.granted
+    WHERE l.locktype = 'advisory' AND l.classid = 1215262581::oid AND l.objsubid = 2 AND l.granted
       AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
 ), changed AS (
     UPDATE hookwire.delivery_members SET trust_seconds = $2::double precision
@@ -45,16 +45,19 @@ SELECT pg_notify('hookwire_members', '') FROM gone;
 -- frees the locks of the living, too. What is made due, and why it gets a new fence, is as for take_over.
 WITH present AS MATERIALIZED (
     SELECT l.objid::bigint AS id FROM pg_locks l
-    WHERE l.locktype = 'advisory' AND l.classid = 1215262580::oid AND l.objsubid = 2 AND l.granted
+    WHERE l.locktype = 'advisory' AND l.classid = 1215262581::oid AND l.objsubid = 2 AND l.granted
       AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
 ), run AS MATERIALIZED (
     SELECT concat_ws(' ', left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), extract(epoch FROM pg_postmaster_start_time()),
                      (SELECT extract(epoch FROM b.stats_reset) FROM pg_stat_bgwriter b)) AS server_run
 ), gone AS (
     DELETE FROM hookwire.delivery_members m
-    USING unnest($1::integer[], $2::double precision[]) AS seen(id, trust_seconds), run
-    WHERE m.id = seen.id AND m.trust_seconds IS NOT DISTINCT FROM seen.trust_seconds
-      AND m.id NOT IN (SELECT p.id FROM present p)
+    USING run
+    WHERE m.id = ANY (ARRAY(
+        SELECT x.id FROM hookwire.delivery_members x
+        JOIN unnest($1::integer[], $2::double precision[]) AS seen(id, trust_seconds) ON x.id = seen.id
+        WHERE x.trust_seconds IS NOT DISTINCT FROM seen.trust_seconds AND x.id NOT IN (SELECT p.id FROM present p)
+        ORDER BY x.id FOR UPDATE OF x SKIP LOCKED))
     RETURNING m.id, m.trust_seconds IS NOT NULL AND m.server_run = run.server_run AS is_proved
 ), fence AS MATERIALIZED (
     SELECT nextval('hookwire.delivery_fence') AS value
@@ -72,13 +75,14 @@ RETURNING d.subscription_id;
 
 -- name: abandon
 -- Make due what this process has claimed and whose request it has aborted. The attempt counts, and the delivery stays held:
--- it may have arrived.
+-- it may have arrived. The head of a lane keeps its lease, as for inherit.
 UPDATE hookwire.deliveries SET due_at = now(), fence = nextval('hookwire.delivery_fence'), member = NULL
 WHERE ctid = ANY (ARRAY(
     SELECT d.place FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS r(event_id, subscription_id, fence)
     CROSS JOIN LATERAL (
         SELECT x.ctid AS place FROM hookwire.deliveries x
         WHERE x.event_id = ANY (ARRAY[r.event_id]) AND x.subscription_id = r.subscription_id AND x.fence = r.fence
+          AND x.lane IS NULL
         ORDER BY x.event_id LIMIT 1
     ) AS d))
   AND fence = ANY ($3::bigint[]);

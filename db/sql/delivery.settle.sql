@@ -35,7 +35,7 @@ WITH result AS MATERIALIZED (
 ), again AS (
     UPDATE hookwire.deliveries d
     SET due_at = CASE r.decision WHEN 'park' THEN 'infinity' ELSE now() + make_interval(secs => r.delay_seconds) END,
-        parked_at = CASE r.decision WHEN 'park' THEN now() END, planned_at = NULL, fence = NULL,
+        parked_at = CASE r.decision WHEN 'park' THEN now() END, planned_at = NULL, fence = NULL, member = NULL,
         last_outcome = r.outcome, last_status = r.status, last_seconds = r.total_seconds, incident_id = r.incident_id
     FROM result r CROSS JOIN LATERAL (
         SELECT x.ctid AS place FROM hookwire.deliveries x

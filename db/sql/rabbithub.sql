@@ -296,7 +296,7 @@ WITH idle AS MATERIALIZED (
     ) AS m
 )
 UPDATE hookwire.deliveries d
-SET subscription_id = i.id, due_at = now(), fence = NULL, attempts = p.number,
+SET subscription_id = i.id, due_at = now(), fence = NULL, member = NULL, attempts = p.number,
     free_attempts = p.number - (d.attempts - d.free_attempts),
     created_at = CASE WHEN d.attempts > d.free_attempts THEN d.created_at ELSE now() END
 FROM message m JOIN idle i ON i.resource_id = m.resource_id AND i.turn = m.turn

@@ -1,13 +1,14 @@
 """webhooks/worker.py: what another process may take over is not sent, and is aborted when the membership ends."""
 
 import asyncio
+import json
 
 import pytest
 
 from db.errors import Unavailable
-from tests.hostile.server import hostile_server
+from tests.hostile.server import answer, hostile_server
 from tests.waiting import until
-from tests.webhooks.harness import Gated, delivery_harness
+from tests.webhooks.harness import Gated, Harness, delivery_harness
 from tests.webhooks.test_worker_claims import Held, arrived, bodies
 
 
@@ -118,3 +119,38 @@ async def test_what_others_may_have_taken_over_is_given_back_unsent(database_url
             await harness.drained()
         assert (bodies(server), await harness.attempts("number")) == ([b"{}"], [(1,)])
         assert member.asked > 1
+
+
+async def test_the_head_of_a_lane_in_an_aborted_batch_keeps_its_lease(database_url: str) -> None:
+    """TO-03: the receiver may still work on it. Its repeat, and the next event after that, would be an inversion."""
+    sink, member = Held(), Belonging()
+    held = "SELECT fence, due_at FROM hookwire.deliveries WHERE lane = 'k'"
+    async with delivery_harness(database_url) as harness, hostile_server(sink) as server:
+        await harness.subscribe(server.url(), format="batch", batch_max=10, ordered=True)
+        await harness.deliver(b'"in a lane"', key="k")
+        await harness.deliver(b'"free"')
+        async with harness.working(member=member.now, die=True):
+            await arrived(server, 1)
+            before = await harness.sql.fetchrow(held)
+            sink.release.set()
+            aborted = member.end()
+            await arrived(server, 2)
+            first, second = (json.loads(body) for body in bodies(server)[:2])
+            assert (aborted, len(first), len(second)) == (1, 2, 1)
+            assert await harness.sql.fetchrow(held) == before
+
+
+async def test_a_delivery_that_failed_is_no_members_any_more(database_url: str) -> None:
+    """An old release that claims it again says nothing of members. Nobody may take that claim over."""
+    sink, member = Held(answer(500)), Belonging()
+    sink.release.set()
+    async with delivery_harness(database_url) as harness, hostile_server(sink) as server:
+        await harness.subscribe(server.url())
+        await harness.deliver(b"{}")
+        async with harness.working(member=member.now, schedule_seconds=(3_600, 3_600)):
+            await until(lambda: _is_unclaimed(harness))
+        assert await harness.sql.fetchval("SELECT member FROM hookwire.deliveries") is None
+
+
+async def _is_unclaimed(harness: Harness) -> bool:
+    return bool(await harness.sql.fetchval("SELECT fence IS NULL AND attempts > 0 FROM hookwire.deliveries"))
