@@ -1,4 +1,4 @@
-"""Members: the membership of a process that delivers, and what it takes over from dead ones on other hosts (ADR 97).
+"""Members: the membership of a process that delivers, and what it takes over from dead ones on other hosts (ADR 99).
 
 ::
 

@@ -1,4 +1,4 @@
--- The claims of a process that has died are taken over by another process of the same database (ADR 97). A claim names
+-- The claims of a process that has died are taken over by another process of the same database (ADR 99). A claim names
 -- the member that made it. A release of before names none, and its claims wait for the end of their lease.
 CREATE TABLE hookwire.delivery_members (
     id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -1,4 +1,4 @@
--- Members that deliver: who they are, whether they live, and what becomes of the claims of a dead one (ADR 97).
+-- Members that deliver: who they are, whether they live, and what becomes of the claims of a dead one (ADR 99).
 --
 -- The session lock of a member is (1215262581, id). It is taken before the row is visible. A new session gets a new id, so
 -- a lock that is free stays free. A beat runs in the session that holds the lock. So its answer proves the lock.
