@@ -46,6 +46,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final
 
+import app.assembly.storage
 import app.wiring
 import db.bound
 import hub.publish
@@ -183,7 +184,8 @@ def _break_functions(statement: str) -> None:
 
     if statement not in db.bound.STATEMENTS:  # type: ignore[attr-defined]
         raise StaleBug(f"there is no statement {statement}")
-    replace(app.wiring, "open_storage", "(settings)", make)
+    for opener in (app.assembly.storage, app.wiring):  # a start opens it before the hub is built, where it may
+        replace(opener, "open_storage", "(settings)", make)
 
 
 def _no_term_check() -> None:
