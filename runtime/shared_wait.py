@@ -1,4 +1,4 @@
-"""Shared wait: any number of waiters share one query of the database.
+"""Shared wait: any number of waiters share one query of the database (JB-65).
 
 A change in this process, or a NOTIFY, ends a wait at once. A query finds every other change. It runs every 20 to 500 ms
 while a task waits, and never otherwise.
@@ -10,8 +10,6 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 from runtime.pause import pause
 
@@ -63,33 +61,26 @@ class SharedWait(ABC):
             await pause(self._again, max(seconds, rest_seconds))
             self._again.clear()
 
-    @asynccontextmanager
-    async def _waiting(self, key: WaitKey, seconds: float) -> AsyncIterator[bool]:
-        """Wait, and give True as soon as the key is woken, False after so many seconds or at a stop.
-
-        Within the block a woken waiter takes what it was woken for. Until the block ends, no query wakes another waiter
-        for that.
-        """
+    async def _wait(self, key: WaitKey, seconds: float) -> bool:
+        """Return True as soon as the key is woken, False after so many seconds or at a stop."""
         if self._stopping or seconds <= 0:
-            yield False
-            return
+            return False
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.setdefault(key, deque()).append(waiter)
         self._begun.set()
         try:
-            yield await _is_woken(waiter, seconds) and not self._stopping
+            async with asyncio.timeout(seconds):
+                await waiter
+        except TimeoutError:
+            return False
         finally:
             self._leave(key, waiter)
+        return not self._stopping
 
     def _wake(self, key: WaitKey, count: int | None = None) -> None:
         """End this many waits for the key, the oldest first; None: all."""
         for waiter in [waiter for waiter in self._waiters.get(key, ()) if not waiter.done()][:count]:
             waiter.set_result(None)
-
-    def _wake_for(self, key: WaitKey, found: int) -> None:
-        """Wake as many waiters for the key as a query has found items, less those that were woken and take one now."""
-        taking = sum(waiter.done() for waiter in self._waiters.get(key, ()))
-        self._wake(key, max(0, found - taking))
 
     def _leave(self, key: WaitKey, waiter: asyncio.Future[None]) -> None:
         waiters = self._waiters[key]
@@ -100,13 +91,3 @@ class SharedWait(ABC):
     @abstractmethod
     async def _ask(self) -> bool:
         """Run one query for all waiters and wake those with a result; return whether anything was found."""
-
-
-async def _is_woken(waiter: asyncio.Future[None], seconds: float) -> bool:
-    """Return whether the waiter was woken within so many seconds."""
-    try:
-        async with asyncio.timeout(seconds):
-            await waiter
-    except TimeoutError:
-        return False
-    return True

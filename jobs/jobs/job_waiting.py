@@ -1,9 +1,8 @@
-"""Waiting for jobs: workers that wait over HTTP share one query of the database."""
+"""Waiting for jobs: workers that wait over HTTP share one query of the database (JB-65)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
 
 import structlog
 
@@ -26,11 +25,9 @@ class JobWaiting(SharedWait):
         super().__init__(pause_seconds)
         self._database = database
 
-    def wait_for(self, queue: str, kinds: Sequence[str] | None, seconds: float) -> AbstractAsyncContextManager[bool]:
-        """Give True as soon as a job of these kinds may be available, and False after ``seconds`` or at a stop. Claim
-        within the block.
-        """
-        return self._waiting((queue, _ANY if kinds is None else " ".join(sorted(kinds))), seconds)
+    async def wait_for(self, queue: str, kinds: Sequence[str] | None, seconds: float) -> bool:
+        """Return True as soon as a job of these kinds may be available, False after ``seconds`` or at a stop."""
+        return await self._wait((queue, _ANY if kinds is None else " ".join(sorted(kinds))), seconds)
 
     async def _ask(self) -> bool:
         queues = {queue for queue, _ in self._waiters}
@@ -46,5 +43,5 @@ class JobWaiting(SharedWait):
             if found[queue] and (wanted == _ANY or not found[queue].isdisjoint((wanted or "").split()))
         ]
         for key in woken:
-            self._wake_for(key, 1)
+            self._wake(key, 1)
         return bool(woken)

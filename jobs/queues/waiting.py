@@ -1,4 +1,4 @@
-"""Waiting: receivers that wait for messages share one query of the database.
+"""Waiting: receivers that wait for messages share one query of the database (JB-65).
 
 As many receivers are woken as there are messages; the receiver that has waited longest is first.
 """
@@ -6,7 +6,6 @@ As many receivers are woken as there are messages; the receiver that has waited 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
 
 import structlog
 
@@ -28,11 +27,9 @@ class Waiting(SharedWait):
         super().__init__(pause_seconds)
         self._database = database
 
-    def wait(self, queue: str, seconds: float, consumer: str | None = None) -> AbstractAsyncContextManager[bool]:
-        """Give True as soon as a message may be available, False after ``seconds`` or at a stop. Fetch within the
-        block.
-        """
-        return self._waiting((queue, consumer), seconds)
+    async def wait(self, queue: str, seconds: float, consumer: str | None = None) -> bool:
+        """Return True as soon as a message may be available, False after ``seconds`` or at a stop."""
+        return await self._wait((queue, consumer), seconds)
 
     def available(self, queue: str, count: int = 1, consumer: str | None = None) -> None:
         """Wake ``count`` waiters of this queue, because messages have become available."""
@@ -52,7 +49,7 @@ class Waiting(SharedWait):
             return False
         rows = await self._database.fetch("message.available_among", list(waiting), list(waiting.values()))
         for row in rows:
-            self._wake_for((row["queue"], None), row["available"])
+            self.available(row["queue"], row["available"])
         return any(row["available"] for row in rows)
 
     async def _ask_copies(self, waiting: list[tuple[str, str]]) -> bool:
@@ -61,5 +58,5 @@ class Waiting(SharedWait):
         names = [consumer for _, consumer in waiting]
         rows = await self._database.fetch("consumer.behind_among", [queue for queue, _ in waiting], names)
         for row in rows:
-            self._wake_for((row["queue"], row["name"]), 1)
+            self.available(row["queue"], 1, row["name"])
         return bool(rows)

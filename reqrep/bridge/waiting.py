@@ -5,8 +5,6 @@ At most as many workers wake up as requests wait, the longest-waiting worker fir
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
-
 import structlog
 
 from db.errors import DatabaseError
@@ -29,16 +27,13 @@ class ServiceWaiting(SharedWait):
         super().__init__(pause_seconds)
         self._database = database
 
-    def for_request(self, service: str, seconds: float) -> AbstractAsyncContextManager[bool]:
-        """Give True as soon as the service may have a request, False after the time or at a stop. Claim within the
-        block.
-        """
-        return self._waiting((service, _WORKER), seconds)
+    async def for_request(self, service: str, seconds: float) -> bool:
+        """Return True as soon as the service may have a request, False after the time or when hookwire stops."""
+        return await self._wait((service, _WORKER), seconds)
 
     async def for_reply(self, request_id: str, seconds: float) -> bool:
         """Return True as soon as the request may be over, False after the time or when hookwire stops."""
-        async with self._waiting((request_id, _CALLER), seconds) as is_woken:
-            return is_woken
+        return await self._wait((request_id, _CALLER), seconds)
 
     def available(self, service: str, count: int = 1) -> None:
         """Wake as many workers of a service as it has waiting requests."""
@@ -61,7 +56,7 @@ class ServiceWaiting(SharedWait):
             return False
         rows = await self._database.fetch("request.waiting_among", list(waiting), list(waiting.values()))
         for row in rows:
-            self._wake_for((row["service"], _WORKER), row["available"])
+            self.available(row["service"], row["available"])
         return any(row["available"] for row in rows)
 
     async def _ask_replies(self) -> bool:
