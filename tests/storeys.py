@@ -28,7 +28,20 @@ LONG = {
     "tests/acceptance/test_git_push.py": (
         "test_a_push_before_anybody_listens_while_the_hub_is_away_and_after_a_killed_build_is_not_lost",
     ),
+    "tests/acceptance/test_office.py": ("test_two_people_assign_delay_finish_send_back_and_approve_in_two_browsers",),
+    "tests/acceptance/test_pages.py": (
+        "test_a_refresh_keeps_the_keyboards_focus_and_the_sideways_scroll",
+        "test_nothing_lies_outside_of_its_card_and_links_and_heads_are_told_apart[1280]",
+    ),
     "tests/acceptance/test_tour.py": ("test_after_kill_nine_the_next_start_finds_everything",),
+    "tests/acceptance/test_truth.py": (
+        "test_a_browser_shows_no_green_pill_beside_a_receiver_that_fails[keys-390]",
+        "test_a_browser_shows_no_green_pill_beside_a_receiver_that_fails[open-1280]",
+    ),
+    "tests/app/web/test_generated_client.py": (
+        "test_a_generated_python_client_publishes_subscribes_rotates_and_lists",
+    ),
+    "tests/app/web/test_websub.py": ("test_a_small_flood_of_subscribe_requests_hardly_reaches_its_victim",),
     "tests/contract/workers/test_stored_endings.py": (
         "test_a_stop_has_an_end_whatever_a_handler_does[job_worker-swallows_its_cancellation-held-1]",
         "test_a_stop_has_an_end_whatever_a_handler_does[message_worker-swallows_its_cancellation-held-1]",
@@ -37,19 +50,34 @@ LONG = {
         "test_a_stop_has_an_end_whatever_a_handler_does[sdk_message_worker-swallows_its_cancellation-held-1]",
         "test_a_stop_has_an_end_whatever_a_handler_does[task_worker-swallows_its_cancellation-held-1]",
     ),
+    "tests/db/test_stale_plans.py": (
+        "test_no_statement_goes_through_a_backlog_on_the_plan_of_an_empty_table[postgres18-analysed with three rows]",
+        "test_no_statement_goes_through_a_backlog_on_the_plan_of_an_empty_table[postgres18-vacuumed while empty]",
+    ),
+    "tests/db/test_verdict_reads.py": ("test_the_verdict_reads_no_more_of_large_tables[many names]",),
     "tests/docs/test_docs.py": (
+        "test_what_a_page_tells_to_type_does_what_it_says[docs/how-to/api-keys.md]",
         "test_what_a_page_tells_to_type_does_what_it_says[docs/how-to/coming-from-gearman.md]",
+        "test_what_a_page_tells_to_type_does_what_it_says[docs/how-to/debezium-outbox.md]",
+        "test_what_a_page_tells_to_type_does_what_it_says[docs/how-to/egress.md]",
         "test_what_a_page_tells_to_type_does_what_it_says[docs/how-to/erase-a-customer.md]",
+        "test_what_a_page_tells_to_type_does_what_it_says[docs/how-to/from-rabbithub.md]",
         "test_what_a_page_tells_to_type_does_what_it_says[docs/how-to/inbound-webhooks.md]",
+        "test_what_a_page_tells_to_type_does_what_it_says[docs/how-to/metrics.md]",
+        "test_what_a_page_tells_to_type_does_what_it_says[docs/how-to/pull.md]",
         "test_what_a_page_tells_to_type_does_what_it_says[docs/how-to/questions.md]",
         "test_what_a_page_tells_to_type_does_what_it_says[docs/how-to/replace-kafka-connect.md]",
         "test_what_a_page_tells_to_type_does_what_it_says[docs/reference/filters.md]",
+        "test_what_a_page_tells_to_type_does_what_it_says[docs/reference/ledger.md]",
         "test_what_a_page_tells_to_type_does_what_it_says[docs/tutorial/office.md]",
         "test_what_a_page_tells_to_type_does_what_it_says[docs/tutorial/repair.md]",
     ),
+    "tests/docs/test_migrate.py": ("test_the_page_is_followed_to_its_end",),
     "tests/faults/test_amqp_source.py": ("test_a_broker_that_restarts_while_it_is_read_costs_nothing",),
     "tests/faults/test_brokers.py": (
+        "test_a_kafka_that_hangs_delays_neither_amqp_nor_webhooks",
         "test_a_rabbitmq_behind_a_proxy_that_accepts_and_closes_ends_nobody_and_gets_all_of_it",
+        "test_what_rabbitmq_had_not_confirmed_is_sent_again_and_what_it_had_is_kept[connections closed]",
         "test_what_rabbitmq_had_not_confirmed_is_sent_again_and_what_it_had_is_kept[restart]",
         "test_with_kafka_down_at_the_start_and_again_later_everything_else_goes_on_and_kafka_gets_all_of_it[3]",
     ),
@@ -63,9 +91,13 @@ LONG = {
         "test_a_full_disk_costs_nothing_that_was_acknowledged_and_is_nobodys_fault[10]",
         "test_a_read_only_server_costs_nothing_that_was_acknowledged_and_is_nobodys_fault[10]",
     ),
-    "tests/faults/test_failover.py": ("test_after_a_switchover_everything_goes_on[name-postgres18]",),
+    "tests/faults/test_failover.py": (
+        "test_after_a_switchover_everything_goes_on[hosts-postgres15]",
+        "test_after_a_switchover_everything_goes_on[name-postgres18]",
+    ),
     "tests/faults/test_failpoints.py": (
         "test_nothing_is_lost_or_reordered_when_the_service_dies_at_each_step[deliver]",
+        "test_nothing_is_lost_or_reordered_when_the_service_dies_at_each_step[publish]",
         "test_nothing_is_lost_or_reordered_when_the_service_dies_at_each_step[relay]",
     ),
     "tests/faults/test_goharvest.py": ("test_relays_that_come_and_go_lose_and_reorder_nothing[neli-2-small]",),
@@ -79,12 +111,14 @@ LONG = {
     ),
     "tests/faults/test_processes.py": (
         "test_a_leader_that_was_stopped_past_its_lease_writes_nothing_behind_its_successor[3x the lease]",
+        "test_a_leader_whose_loop_was_blocked_past_its_lease_writes_nothing_behind_its_successor[3x the lease]",
         "test_sigterm_under_load_ends_in_time_and_repeats_nothing",
     ),
     "tests/faults/test_prove.py": ("test_prove_prints_its_line_and_leaves_no_process_and_no_folder_behind",),
     "tests/faults/test_seeded_bugs.py": (
         "test_a_seeded_bug_breaks_its_promise_and_without_it_the_same_scenario_holds[seeded-ack-before-commit]",
         "test_a_seeded_bug_breaks_its_promise_and_without_it_the_same_scenario_holds[seeded-cursor]",
+        "test_a_seeded_bug_breaks_its_promise_and_without_it_the_same_scenario_holds[seeded-no-key-lock]",
         "test_a_seeded_bug_breaks_its_promise_and_without_it_the_same_scenario_holds[seeded-no-term-check]",
     ),
     "tests/faults/test_services.py": ("test_a_client_that_never_reads_costs_neither_the_others_nor_memory",),
@@ -139,7 +173,11 @@ LONG = {
         "test_a_day_of_which_bronze_lost_rows_is_computed_again_although_as_many_came",
         "test_an_erasure_while_a_day_is_computed_wins[before the files are written]",
     ),
-    "tests/project/test_wheels.py": ("test_a_wheel_of_the_sdist_is_the_wheel_of_the_checkout",),
+    "tests/project/test_wheels.py": (
+        "test_a_wheel_of_the_sdist_is_the_wheel_of_the_checkout",
+        "test_the_installed_sdk_publishes_in_a_transaction",
+        "test_the_installed_service_takes_an_event",
+    ),
     "tests/relay/amqp/test_destinations.py": (
         "test_a_destination_that_takes_nothing_waits_alone[_silent-unconfirmed-a quorum queue needs most of its nodes]",
     ),
@@ -163,13 +201,20 @@ LONG = {
     ),
     "tests/relay/test_security.py": ("test_records_reach_a_kafka_that_demands_tls[PLAIN]",),
     "tests/servers/test_servers.py": (
+        "test_every_verb_reaches_a_server_that_another_process_started",
         "test_kafka_keeps_acknowledged_records_and_its_port_through_kill_and_restart",
         "test_rabbitmq_keeps_confirmed_messages_and_its_port_through_kill_and_restart",
+        "test_the_broker_deletes_a_queue_and_closes_connections_on_command",
+        "test_the_broker_refuses_after_stop_app_and_answers_after_start_app",
+        "test_the_memory_watermark_blocks_publishers_until_it_is_raised",
     ),
 }
 """Tests that need many seconds, by their files; `make faults` runs them. Each has neighbours that
 show the same in `make test`, at another place or size.
 """
+
+PLANS = frozenset({"tests/db/test_flat_plans.py", "tests/db/test_plans.py", "tests/db/test_stale_plans.py"})
+"""Files about the plans of statements over large tables; on PostgreSQL 15, `make faults` runs them."""
 
 _STARTS_PROCESSES = re.compile(r"\bsubprocess\b|create_subprocess|\bdb\.embedded\b")
 
@@ -184,10 +229,15 @@ def mark_storeys(items: Sequence[pytest.Item]) -> None:
         if item.nodeid.startswith("tests/interop/"):
             item.add_marker("interop")
         file, _, name = item.nodeid.partition("::")
-        if item.get_closest_marker("soak") or name in LONG.get(file, ()):
+        if item.get_closest_marker("soak") or is_long(file, name):
             item.add_marker("slow")
         if is_unit(item):
             item.add_marker("unit")
+
+
+def is_long(file: str, name: str) -> bool:
+    """Return whether a test of a file needs many seconds."""
+    return name in LONG.get(file, ()) or (file in PLANS and "[postgres15" in name)
 
 
 def is_unit(item: pytest.Item) -> bool:

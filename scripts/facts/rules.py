@@ -8,7 +8,7 @@ from typing import Final
 
 from scripts.facts import names
 from scripts.facts.files import FROZEN, GENERATED, ROOT, all_files, is_product
-from scripts.facts.texts import docstrings, source, texts, tree, without_listings
+from scripts.facts.texts import docstrings, source, texts, without_listings
 
 Finding = tuple[int, str]
 
@@ -18,6 +18,7 @@ _CHECK = re.compile(r"(?<=Check\(\")[A-Z]{2}-\d{2}(?=\")")
 _ROW = re.compile(r"^\| ([A-Z]{1,3}-?[A-Z]?\d+[a-z]?)(?: [a-z])? \|", re.MULTILINE)
 _STANDARD = re.compile(r"(CRC|UTF|SHA|SSH|KIP|ISO|RFC|AES|HMAC|TLS|UTC|AMQP|HTTP)-?\d+")
 _TERM = re.compile(r"^\| ([^|]+) \| [^|]+ \|$", re.MULTILINE)
+_PURPOSE = re.compile(r"""(?:\s|#.*\n)*[rR]?["']""")
 _DRAWING = re.compile(r"\S {3,}\S|--[->+]|[|│├└^']\s*$|^\s*[|+'│├└^]|::$")
 _ITEM = re.compile(r"\s*(?:[*-] |\d+\. |`*[\w<>/.*-]+`*:\s)")
 _NO_PROSE = re.compile(r"<!--.*?-->", re.DOTALL)
@@ -43,11 +44,8 @@ def findings(name: str, *, is_changed: bool) -> list[str]:
 def missing_purposes(name: str) -> Iterator[Finding]:
     """Yield a module without a docstring, and an SQL file without a comment."""
     text = source(ROOT / name)
-    if name.endswith(".py") and text.strip() and not name.startswith("tests/"):
-        first = next(docstrings(ROOT / name), None)
-        body = tree(ROOT / name).body
-        if first is None or first.line != getattr(body[0], "lineno", 0):
-            yield 1, "no docstring says what the module is for"
+    if name.endswith(".py") and text.strip() and not name.startswith("tests/") and not _PURPOSE.match(text):
+        yield 1, "no docstring says what the module is for"
     elif name.endswith(".sql") and is_product(name) and not text.startswith("--"):
         yield 1, "no comment says what the file is for"
 

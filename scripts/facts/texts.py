@@ -1,15 +1,17 @@
 """The texts of a file that a person reads: docstrings, comments, and the blocks of a page."""
 
 import ast
-import io
 import re
-import tokenize
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_STRING_OR_COMMENT = re.compile(
+    r"""(?s)"{3}(?:[^"\\]++|\\.|"(?!""))*"{3}|'{3}(?:[^'\\]++|\\.|'(?!''))*'{3}"""
+    r"""|"(?:[^"\\]++|\\.)*"|'(?:[^'\\]++|\\.)*'|#([^\n]*)"""
+)
 
 
 class Text(NamedTuple):
@@ -25,9 +27,8 @@ def source(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-@cache
 def tree(path: Path) -> ast.Module:
-    """Return the syntax tree of a module."""
+    """Return the syntax tree of a module; nobody keeps it, since a thousand of them would slow the collector down."""
     return ast.parse(source(path))
 
 
@@ -38,9 +39,10 @@ def texts(path: Path) -> list[Text]:
     return [*comments(path)] if path.suffix == ".sql" else [Text(1, source(path))]
 
 
-def docstrings(path: Path) -> Iterator[Text]:
-    """Yield docstrings, also those below a field or a constant."""
-    yield from _docstrings(tree(path))
+@cache
+def docstrings(path: Path) -> tuple[Text, ...]:
+    """Return docstrings, also those below a field or a constant."""
+    return tuple(_docstrings(tree(path)))
 
 
 def _docstrings(node: ast.AST) -> Iterator[Text]:
@@ -77,9 +79,11 @@ def _comment_lines(path: Path) -> Iterator[tuple[int, str, str]]:
             if mark and "'" not in before:
                 yield number, before, comment
         return
-    for token in tokenize.generate_tokens(io.StringIO(source(path)).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.line[: token.start[1]], token.string[1:]
+    text = source(path)
+    for found in _STRING_OR_COMMENT.finditer(text):
+        if found[1] is not None:
+            begin = text.rfind("\n", 0, found.start()) + 1
+            yield text.count("\n", 0, begin) + 1, text[begin : found.start()], found[1]
 
 
 def without_listings(page: str) -> str:
