@@ -14,16 +14,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from pipeline.audit.digest import digests, spread
 from pipeline.audit.proof import Proof, Proofs
-from pipeline.audit.selftest import HOUR, SelftestRecord, bronze_of
+from pipeline.audit.selftest import HOUR, SelftestRecord
 from pipeline.delta.snapshot import Change, Snapshot
 from pipeline.lake import bronze
 from pipeline.storage import LakeStorage
 from tests.app.maintenance.test_ledger import carry, folded, pretend
-from tests.pipeline.foreign import batch, row
+from tests.pipeline.foreign import AT, batch, row, row_of
 from tests.pipeline.test_audit_command import audit
 from tests.pipeline.test_tampering import executed, found_in
 from tests.relay.harness import Harness, relay_harness
@@ -64,20 +63,20 @@ def events(database_url: str, monkeypatch: pytest.MonkeyPatch) -> list[SelftestR
 
 @pytest.fixture
 def put(spark: SparkSession, lake_uri: str) -> Callable[..., None]:
-    """Archive records on their days, or all on one; ``moved`` raises their offsets, ``folder`` is another day's."""
+    """Archive records on their days, or all on one; ``moved`` raises their offsets, ``folder`` is another day's.
+
+    No job of Spark's writes them. The session is for the audit.
+    """
 
     def archived(
-        records: Sequence[SelftestRecord], days: Sequence[int], moved: int = 0, folder: int | None = None
+        records: Sequence[SelftestRecord], days: Sequence[float], moved: int = 0, folder: int | None = None
     ) -> None:
         table = bronze(LakeStorage(lake_uri))
         for record, day in zip(records, days, strict=True):
-            frame = bronze_of(spark, [record]).coalesce(1)
-            shift = F.expr(f"INTERVAL {day} DAYS")
-            columns = {name: F.col(name) + shift for name in ("timestamp", "accepted_at", "archived_at")}
+            columns = row_of(record)
+            times = {name: columns[name] + timedelta(days=day) for name in ("timestamp", "accepted_at", "archived_at")}
             at = D[0] + timedelta(days=day if folder is None else folder)
-            frame = frame.withColumns({**columns, "dt": F.lit(at), "offset": F.col("offset") + moved})
-            basis = table.snapshot()
-            table.commit(basis, Change("archive", "run", table.write(frame, basis.version + 1)))
+            batch(table, columns | times | {"offset": record.offset + moved}, day=at)
 
     return archived
 
@@ -99,7 +98,6 @@ def test_a_proved_day_is_read_again_only_when_a_byte_of_it_has_changed(
 
     file = next(each for each in bronze(LakeStorage(lake_uri)).snapshot().files if f"dt={D[0]}" in each.path)
     path = tmp_path / "lake" / "bronze" / file.path
-    path.with_name(f".{path.name}.crc").unlink()
     whole = path.read_bytes()
     rows = pq.ParquetFile(path).read()
     place = rows.schema.get_field_index("value")
@@ -173,8 +171,8 @@ def test_a_day_with_a_record_that_nobody_has_judged_yet_is_not_proved(
 ) -> None:
     """GP-09: its hour is still open, and a later audit would not look into this folder again."""
     put(events, [day_of(place) for place in range(len(events))])
-    today = (datetime.now(UTC).date() - D[0]).days
-    put([replace(events[0], number=events[-1].number + 9, key="z")], [today], folder=2)
+    until_now = (datetime.now(UTC) - AT) / timedelta(days=1)
+    put([replace(events[0], number=events[-1].number + 9, key="z")], [until_now], folder=2)
     code, report = audit(lake_uri)
     assert (code, judged(report), asyncio.run(stored(database_url))) == (0, (8, 0, 1), D[:2])
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from datetime import UTC, date, datetime
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.testing import assertSchemaEqual
 
 from pipeline.bronze import REASONS, to_bronze
 from pipeline.envelope import unfolded
+from pipeline.frame import frame_of
 from pipeline.kafka_source import _micros, _unfolded
 from pipeline.schema import BRONZE, EVENT_COLUMNS, KAFKA
 
@@ -39,7 +42,7 @@ def kafka_row(offset: int, value: bytes | None = b"{}", **headers: bytes | None)
 
 def archived(spark: SparkSession, *rows: tuple[Any, ...]) -> list[Row]:
     """Rows of bronze, in the order of their offsets."""
-    records = unfolded(spark.createDataFrame(list(rows), KAFKA))
+    records = unfolded(frame_of(spark, rows, KAFKA))
     return to_bronze(records, NOW).orderBy("offset").collect()
 
 
@@ -107,9 +110,7 @@ def test_a_time_that_readers_cannot_hold_is_quarantined(spark: SparkSession) -> 
     """GP-16: the year 10000 stayed in `accepted_at`, and Python's readers of the lake raised on it."""
     times = [b"10000-01-01T00:00:00Z", b"9999-12-31T12:00:00Z", b"294247-01-10T00:00:00Z", b"-0001-01-01T00:00:00Z",
              b"0000-01-01T00:00:00Z"]  # fmt: skip
-    records = unfolded(
-        spark.createDataFrame([kafka_row(n, hookwire_accepted_at=at) for n, at in enumerate(times)], KAFKA)
-    )
+    records = unfolded(frame_of(spark, [kafka_row(n, hookwire_accepted_at=at) for n, at in enumerate(times)], KAFKA))
     late = records.withColumn("timestamp", F.timestamp_seconds(F.lit(253_402_300_800)))
     rows = to_bronze(late, NOW).orderBy("offset").collect()
     assert [(row.accepted_at, row.timestamp, row.quarantine) for row in rows] == [
@@ -128,18 +129,18 @@ def test_a_time_that_is_no_time_for_arrow_does_not_stop_the_source() -> None:
 def test_each_record_has_the_id_of_its_topic(spark: SparkSession) -> None:
     """GP-08: (topic, partition, offset) is no key after a topic was made anew."""
     rows = [kafka_row(1), (*kafka_row(2)[:2], "carts", *kafka_row(2)[3:])]
-    records = unfolded(spark.createDataFrame(rows, KAFKA))
-    found = [
-        [row.kafka_topic_id for row in to_bronze(records, NOW, ids).orderBy("offset").collect()]
-        for ids in ({"orders": "x", "carts": "y"}, {"orders": "x", "other": "z"}, {})
-    ]
-    assert found == [["x", "y"], ["x", None], [None, None]]
+    records = unfolded(frame_of(spark, rows, KAFKA))
+    known: list[dict[str, str]] = [{"orders": "x", "carts": "y"}, {"orders": "x", "other": "z"}, {}]
+    columns = [to_bronze(records, NOW, ids).select("offset", F.lit(n).alias("n"), "kafka_topic_id")
+               for n, ids in enumerate(known)]  # fmt: skip
+    found = reduce(DataFrame.unionByName, columns).orderBy("n", "offset").collect()
+    assert [row.kafka_topic_id for row in found] == ["x", "y", "x", None, None, None]
 
 
 def test_strangers_records_are_kept_too(spark: SparkSession) -> None:
     """No headers, no key, no value, or a payload of any bytes."""
     rows = [(None, None, "orders", 0, 1, NOW, -1, None), (b"\xff", b"\x00\xff", "orders", 0, 2, NOW, 1, [])]
-    bronze = to_bronze(unfolded(spark.createDataFrame(rows, KAFKA)), NOW).orderBy("offset")
+    bronze = to_bronze(unfolded(frame_of(spark, rows, KAFKA)), NOW).orderBy("offset")
     assertSchemaEqual(bronze.schema, BRONZE, ignoreNullable=True)
     assert [(row.key, row.value, row.quarantine) for row in bronze.collect()] == [
         (None, None, ["event_id", "term", "accepted_at", "value"]),

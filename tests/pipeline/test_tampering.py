@@ -7,7 +7,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
-from functools import reduce
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from pipeline.storage import LakeStorage
 from relay.kafka.headers import Headers
 from relay.outbox import Outbox
 from relay.record import Record
+from tests.pipeline.foreign import AT, batch, row_of
 from tests.pipeline.test_audit_command import archived, audit, events
 from tests.relay.harness import INCARNATION, relay_harness
 
@@ -143,21 +144,18 @@ def test_whatever_a_record_holds_is_proved_by_a_plain_audit(
 
     FP-02: a payload that was emptied is altered. Null is another content than an empty one, and no mark of an erasure.
     """
-    rows = bronze_of(spark, events)
-    forged = F.expr("array(named_struct('key', 'x-forged', 'value', CAST('1' AS BINARY)))")
-    own = F.expr("array_repeat(named_struct('key', 'hookwire-term', 'value', CAST('7' AS BINARY)), 5)")
-    changes: list[dict[str, Column]] = [
-        {"value": F.lit(b"y")},
-        {"value": F.lit(None).cast("binary")},
-        {"headers": F.concat(own, forged)},
-        {"content_type": F.lit("text/plain")},
-        {"sequence": F.col("sequence") + 1},
-        {"accepted_at": F.col("accepted_at") + F.expr("INTERVAL 1 SECOND")},
+    own = [{"key": "hookwire-term", "value": b"7"}] * 5
+    changes: list[dict[str, Any]] = [
+        {"value": b"y"},
+        {"value": None},
+        {"headers": [*own, {"key": "x-forged", "value": b"1"}]},
+        {"content_type": "text/plain"},
+        {"sequence": events[4].number + 1},
+        {"accepted_at": AT + timedelta(seconds=1)},
     ]
     altered = events[: len(changes)]
-    whole = rows.where(~F.col("event_number").isin([event.number for event in altered]))
-    forged_rows = (of(rows, event, **change) for event, change in zip(altered, changes, strict=True))
-    put(lake_uri, reduce(DataFrame.unionByName, forged_rows, whole))
+    rows = [row_of(event) | change for event, change in zip_longest(events, changes, fillvalue={})]
+    batch(bronze(LakeStorage(lake_uri)), *rows)
     code, report = audit(lake_uri)
     assert (code, report["unproved"], found_in(report)) == (1, 0, {("altered", event.event_id) for event in altered})
 

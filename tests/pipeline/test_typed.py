@@ -154,10 +154,10 @@ def test_a_day_is_one_file_of_each_table(spark: SparkSession, lake: LakeStorage)
     """However many tasks a job has."""
     table = bronze(lake)
     frame = bronze_of(spark, [order(n) if n % 3 else replace(order(n), value=b"") for n in range(1, 60)])
-    table.commit(table.snapshot(), Change("archive", "run", table.write(frame.repartition(8), 1)))
+    table.commit(table.snapshot(), Change("archive", "run", table.write(frame.repartition(4), 1)))
     ours = spark.conf.get("spark.sql.shuffle.partitions")
     assert ours is not None
-    spark.conf.set("spark.sql.shuffle.partitions", "8")
+    spark.conf.set("spark.sql.shuffle.partitions", "4")
     try:
         filled(spark, lake)
     finally:
