@@ -46,8 +46,8 @@ class Opening(Protocol):
 async def serve(
     settings: Settings, roles: Sequence[str] | None = None, on_loaded: Callable[[], None] = lambda: None
 ) -> int:
-    """Run the roles (all by default) until a signal; return the exit code. ``on_loaded`` is called whenever a part of
-    the product has been imported. Raise ``ChecksRefused`` too.
+    """Run the roles (all by default) until a signal; return the exit code. ``on_loaded`` is called when the
+    whole product has been imported. Raise ``ChecksRefused`` too.
     """
     unknown = set(roles or ()) - set(ROLES)
     if unknown:
@@ -65,7 +65,8 @@ async def serve(
             await _check(settings, wanted, hub.storage.database, sessions)
         if "source" in wanted:
             await refuse_kafka_loops(settings, hub.storage.database.options)
-        on_loaded()
+        if "api" not in wanted:  # else the routes are still to be imported, and the front tells of them
+            on_loaded()
         _greet(hub, settings, wanted)
         from app.assembly.later import publishers_first
 

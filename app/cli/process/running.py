@@ -21,7 +21,8 @@ def run_hub(config: Path | None = None, roles: Sequence[str] | None = None) -> N
     settings = settings_from(config)  # first: it decides what the log imports
     from app.serve import serve
 
-    run(serve(settings, roles or None, gc.freeze))
+    # It goes on importing while it runs, so garbage is collected as seldom as during imports until all is there.
+    _run(serve(settings, roles or None, tune_gc))
 
 
 def settings_from(config: Path | None) -> Settings:
@@ -53,12 +54,16 @@ def _without(package: str) -> Iterator[None]:
 
 def run(work: Coroutine[Any, Any, int]) -> NoReturn:
     """Run the command's coroutine and exit with its exit code. Ctrl-C cancels the coroutine."""
+    tune_gc()
+    _run(work)
+
+
+def _run(work: Coroutine[Any, Any, int]) -> NoReturn:
     import asyncio
 
     import uvloop
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    tune_gc()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         code = runner.run(work)
     raise SystemExit(code)

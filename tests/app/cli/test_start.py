@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import os
 import subprocess
@@ -44,7 +43,7 @@ def begin(work):
     import app.wiring
     print(json.dumps(sorted(sys.modules)))
     raise SystemExit
-running.run = begin
+running._run = begin
 sys.argv = ["hookwire", "serve"]
 try:
     main.main()
@@ -136,10 +135,10 @@ def test_a_hub_sets_what_it_has_imported_aside_from_the_collection_of_garbage(mo
     """A collection would otherwise go through the whole product while publishers wait."""
     begun: list[object] = []
     monkeypatch.setattr(app.serve, "serve", lambda *arguments: arguments)
-    monkeypatch.setattr(running, "run", begun.append)
+    monkeypatch.setattr(running, "_run", begun.append)
     monkeypatch.setattr(running, "settings_from", lambda _: "settings")
     serve_command.serve()
-    assert begun == [("settings", None, gc.freeze)]
+    assert begun == [("settings", None, running.tune_gc)]
 
 
 async def test_a_product_that_cannot_be_imported_says_so_while_the_database_is_away(
