@@ -112,7 +112,7 @@ async def _asked(
         return sessions, None
     from app.assembly.storage import open_storage
 
-    storage = await stack.enter_async_context(open_storage(settings))
+    storage = await stack.enter_async_context(open_storage(settings, is_migrated=True))
     await _check(settings, roles, storage.database, sessions)
     return sessions, storage
 

@@ -85,3 +85,13 @@ async def test_a_database_that_is_open_beside_the_imports_is_checked_beside_them
     async with AsyncExitStack() as stack:
         with pytest.raises(ChecksRefused, match="UNLOGGED"):
             await app.serve._asked(settings, ["relay"], stack)
+
+
+async def test_a_start_that_found_no_pending_migration_asks_for_none_again(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second session would read the history and all migration files once more."""
+    monkeypatch.delattr("app.assembly.storage.migrate")
+    async with AsyncExitStack() as stack:
+        _, storage = await app.serve._asked(settings_of(tmp_path, database_url=database_url), ["relay"], stack)
+        assert storage is not None
