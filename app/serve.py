@@ -21,7 +21,7 @@ from app.settings.settings import Settings, SettingsRefused
 from db.arrival import wait_for_database
 from db.embedded.identity import ClusterLost
 from db.migrate import pending
-from db.pool import PoolOptions
+from db.pool import Database, PoolOptions
 from runtime.process import Process, end_within
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class Opening(Protocol):
 async def serve(
     settings: Settings, roles: Sequence[str] | None = None, on_loaded: Callable[[], None] = lambda: None
 ) -> int:
-    """Run the roles (all by default) until a signal; return the exit code. ``on_loaded`` is called whenever a part of
-    the product has been imported. Raise ``ChecksRefused`` too.
+    """Run the roles (all by default) until a signal; return the exit code. ``on_loaded`` is called when the
+    whole product has been imported. Raise ``ChecksRefused`` too.
     """
     unknown = set(roles or ()) - set(ROLES)
     if unknown:
@@ -60,17 +60,18 @@ async def serve(
     async with AsyncExitStack() as stack:
         opening, (sessions, storage) = await _imported(settings, wanted, on_loaded, stack)
         hub = await stack.enter_async_context(opening(given=storage))
-        options, port = hub.storage.database.options, settings.listen_address[1]
         await _make_first_key(settings, hub)
-        await startup_checks(
-            settings, options, port, sessions, serves_api="api" in wanted, reads_amqp="source" in wanted,
-            pool=hub.storage.database,
-        )  # fmt: skip
+        if storage is None:  # it has been opened only now
+            await _check(settings, wanted, hub.storage.database, sessions)
         if "source" in wanted:
-            await refuse_kafka_loops(settings, options)
-        on_loaded()
+            await refuse_kafka_loops(settings, hub.storage.database.options)
+        if "api" not in wanted:  # else the routes are still to be imported, and the front tells of them
+            on_loaded()
         _greet(hub, settings, wanted)
-        await _run(Process(hub.phases, settings.stop_delay_seconds + settings.drain_seconds, end_within))
+        from app.assembly.later import publishers_first
+
+        seconds = settings.stop_delay_seconds + settings.drain_seconds
+        await _run(Process(publishers_first(hub.phases), seconds, end_within))
     return 0
 
 
@@ -83,7 +84,7 @@ async def _imported(
     try:
         async with asyncio.TaskGroup() as group:
             importing = group.create_task(asyncio.to_thread(_hub, settings, roles, on_loaded))
-            asking = group.create_task(_asked(settings, stack))
+            asking = group.create_task(_asked(settings, roles, stack))
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
     finally:
@@ -98,8 +99,10 @@ def _hub(settings: Settings, roles: Sequence[str], on_loaded: Callable[[], None]
     return partial(open_hub, settings, roles, on_loaded=on_loaded)
 
 
-async def _asked(settings: Settings, stack: AsyncExitStack) -> tuple[Check | None, Storage | None]:
-    """Wait until a configured database answers, and return the early check of it, and the open storage.
+async def _asked(
+    settings: Settings, roles: Sequence[str], stack: AsyncExitStack
+) -> tuple[Check | None, Storage | None]:
+    """Wait until a configured database answers, and return the early check of it, and the open and checked storage.
 
     None: it is opened after the hub has bound its port, because that may start a server, or migrate.
     """
@@ -109,7 +112,17 @@ async def _asked(settings: Settings, stack: AsyncExitStack) -> tuple[Check | Non
         return sessions, None
     from app.assembly.storage import open_storage
 
-    return sessions, await stack.enter_async_context(open_storage(settings))
+    storage = await stack.enter_async_context(open_storage(settings, is_migrated=True))
+    await _check(settings, roles, storage.database, sessions)
+    return sessions, storage
+
+
+async def _check(settings: Settings, roles: Sequence[str], pool: Database, sessions: Check | None) -> None:
+    """Make the checks of a start over a session of the pool. Raise ``ChecksRefused``."""
+    await startup_checks(
+        settings, pool.options, settings.listen_address[1], sessions, serves_api="api" in roles,
+        reads_amqp="source" in roles, pool=pool,
+    )  # fmt: skip
 
 
 async def _make_first_key(settings: Settings, hub: Assembly) -> None:

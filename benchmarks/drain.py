@@ -23,7 +23,7 @@ import uvloop
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from prometheus_client import CollectorRegistry
 
-from app.cli.entry import tune_gc
+from app.cli.process.running import tune_gc
 from benchmarks.clock import Clock
 from benchmarks.harness import postgres_cpu_seconds
 from db.direct import connect_direct

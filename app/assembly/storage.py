@@ -92,9 +92,20 @@ async def incarnation_of(session: Session) -> Incarnation:
     return Incarnation(installation["incarnation"], ((row["through_id"], row["incarnation"]) for row in former))
 
 
+async def _migrate(url: str) -> None:
+    done = await migrate(url)
+    if done.to_record:
+        _log.info("migration_history_replaced", migrations=len(done.to_record), last=done.to_record[-1].label)
+    if done.to_run:
+        _log.info("migrated", migrations=len(done.to_run), last=done.to_run[-1].label)
+
+
 @asynccontextmanager
-async def open_storage(settings: Settings) -> AsyncIterator[Storage]:
-    """Start or reach the database, migrate it, open the pool. Raise EmbeddedError, DatabaseError, SecretBoxError."""
+async def open_storage(settings: Settings, *, is_migrated: bool = False) -> AsyncIterator[Storage]:
+    """Start or reach the database, migrate it, open the pool. ``is_migrated``: no migration of it is pending.
+
+    Raise EmbeddedError, DatabaseError, SecretBoxError.
+    """
     async with AsyncExitStack() as stack:
         embedded = None
         if settings.database_url is None:
@@ -108,11 +119,8 @@ async def open_storage(settings: Settings) -> AsyncIterator[Storage]:
             url = embedded.dsn
         else:
             url = settings.database_url.get_secret_value()
-        done = await migrate(url)
-        if done.to_record:
-            _log.info("migration_history_replaced", migrations=len(done.to_record), last=done.to_record[-1].label)
-        if done.to_run:
-            _log.info("migrated", migrations=len(done.to_run), last=done.to_run[-1].label)
+        if not is_migrated:
+            await _migrate(url)
         fence = StandbyFence(Required.parse(settings.standby_fence)) if settings.standby_fence else None
         database = await open_database(PoolOptions(url, connections_max=settings.database_connections_max, fence=fence))
         stack.push_async_callback(database.aclose)

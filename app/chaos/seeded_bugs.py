@@ -174,8 +174,8 @@ def _break_functions(statement: str) -> None:
 
     def make(open_storage: Any) -> Any:
         @asynccontextmanager
-        async def opened(settings: Settings) -> AsyncIterator[Storage]:
-            async with open_storage(settings) as storage:
+        async def opened(settings: Settings, *, is_migrated: bool = False) -> AsyncIterator[Storage]:
+            async with open_storage(settings, is_migrated=is_migrated) as storage:
                 with suppress(DatabaseError):  # another process may be replacing the function at this moment
                     await storage.database.execute(statement)
                 yield storage
@@ -185,7 +185,7 @@ def _break_functions(statement: str) -> None:
     if statement not in db.bound.STATEMENTS:  # type: ignore[attr-defined]
         raise StaleBug(f"there is no statement {statement}")
     for opener in (app.assembly.storage, app.wiring):  # a start opens it before the hub is built, where it may
-        replace(opener, "open_storage", "(settings)", make)
+        replace(opener, "open_storage", "(settings, *, is_migrated=False)", make)
 
 
 def _no_term_check() -> None:

@@ -41,8 +41,6 @@ def main() -> None:
     # Imported objects stay. Searching them for cycles after every 700 objects would take a seventh of a start.
     # ``app.cli.entry`` sets the thresholds for a command that serves.
     gc.set_threshold(200_000)
-    # httpx imports its own command, where it can: with rich, pygments and click that is a fifth of a start.
-    sys.modules["httpx._main"] = None  # type: ignore[assignment]  # it has other code for this case
     try:
         _run()
     except BrokenPipeError:
@@ -64,8 +62,16 @@ def _run() -> None:
         print(own_version(), flush=True)  # noqa: T201 - this is the command's voice
         return
     from app.cli.failure import explained
+    from app.cli.process.late_methods import compile_late
+    from app.cli.process.stand_ins import put_stand_ins
 
+    compile_late()
+    put_stand_ins()
     try:
+        if words == ["serve"]:  # without typer, which is a tenth of what a start imports
+            from app.cli.process.running import run_hub
+
+            run_hub()
         (brief() if _need_no_command(words) else application(_named(words), words[1:2]))(standalone_mode=True)
     except SystemExit:
         if sys.stdout is not None:

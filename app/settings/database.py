@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import platformdirs
 from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 from typing_extensions import Annotated, Self  # noqa: UP035 - one home for both on 3.11
 
@@ -29,7 +28,11 @@ def _data_dir() -> Path:
     installation.
     """
     local = Path(".hookwire")
-    return local.absolute() if local.is_dir() else Path(platformdirs.user_state_dir("hookwire"))
+    if local.is_dir():
+        return local.absolute()
+    import platformdirs
+
+    return Path(platformdirs.user_state_dir("hookwire"))
 
 
 class DatabaseSettings(SettingsPart):

@@ -75,25 +75,36 @@ def read_file(file: Path | None) -> SettingsFile:
 
     Raise :class:`SettingsRefused` for a file that is missing, is no TOML, or cannot be read.
     """
-    import tomllib
-
     path = file or _FILE
     try:
         text = path.read_text(encoding="utf-8")
-        return SettingsFile(path, tomllib.loads(text), text)
     except (FileNotFoundError, NotADirectoryError):
         if file is not None:
             raise SettingsRefused(f"--config or HOOKWIRE_CONFIG: {path} does not exist") from None
         return SettingsFile(path)
-    except RecursionError:
-        raise SettingsRefused(f"{path}: it is nested too deeply") from None
     except OSError as error:
         raise SettingsRefused(f"{path}: {error.strerror}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsRefused(
-            f"{path}: it is no TOML: {error}. A line is name = value, and a text stands in quotes: "
-            'listen = "127.0.0.1:8080"'
-        ) from None
+    except UnicodeDecodeError as error:
+        raise _no_toml(path, error) from None
+    return _parsed(path, text)
+
+
+def _parsed(path: Path, text: str) -> SettingsFile:
+    import tomllib
+
+    try:
+        return SettingsFile(path, tomllib.loads(text), text)
+    except RecursionError:
+        raise SettingsRefused(f"{path}: it is nested too deeply") from None
+    except tomllib.TOMLDecodeError as error:
+        raise _no_toml(path, error) from None
+
+
+def _no_toml(path: Path, error: ValueError) -> SettingsRefused:
+    return SettingsRefused(
+        f"{path}: it is no TOML: {error}. A line is name = value, and a text stands in quotes: "
+        'listen = "127.0.0.1:8080"'
+    )
 
 
 def unknown_variables(names: Iterable[str], prefix: str, fields: Iterable[str]) -> Iterator[str]:

@@ -27,6 +27,10 @@ class Front:
         self._on_loaded = on_loaded
         self._stopping = stopping or asyncio.Event()
 
+    async def publishers_first(self) -> None:
+        """Wait until the first event has been answered, but no longer than a moment."""
+        await self._routes.publishers_first()
+
     async def start(self) -> None:
         """Listen; raises ``app.web.server.ListenError``."""
         await self._server.start()

@@ -60,11 +60,15 @@ class LateRoutes:
         self._ended = asyncio.Event()
         self._waiting = 0
 
-    async def load(self) -> None:
-        """Import and build the routes, and let the requests go on that wait for them. Raise what ``build`` raises."""
+    async def publishers_first(self) -> None:
+        """Wait until an event has been answered, or a request needs a route, but no longer than a moment."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_PUBLISHERS_FIRST_SECONDS):
                 await self._begun.wait()
+
+    async def load(self) -> None:
+        """Import and build the routes, and let the requests go on that wait for them. Raise what ``build`` raises."""
+        await self.publishers_first()
         began = time.monotonic()
         building = _in_thread(self._build)
         try:

@@ -19,8 +19,9 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
-import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.config import Config
+from uvicorn.server import Server
 
 from app.web.connections import Connections, ServerLimits
 from app.web.limits import RequestIds
@@ -38,10 +39,10 @@ class ListenError(Exception):
     """The server cannot listen on its address; the text says where, why, and which setting decides it."""
 
 
-class _Server(uvicorn.Server):
+class _Server(Server):
     """uvicorn's server without its signal handlers, with the sweep of its connections."""
 
-    def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
+    def __init__(self, config: Config, connections: Connections) -> None:
         super().__init__(config)
         self.connections = connections
 
@@ -75,7 +76,7 @@ def make_server(
     effect. There is no lifespan protocol: the process starts the application's dependencies before the server.
     """
     connections = Connections(limits, problems=problems, request_ids=request_ids, trusted_proxies=trusted_proxies)
-    config = uvicorn.Config(
+    config = Config(
         app,
         host=host,
         port=port,

@@ -68,7 +68,30 @@ async def test_the_database_is_opened_beside_the_imports_where_no_migration_is_p
     if not is_made:
         await connection.execute("DROP SCHEMA hookwire CASCADE")
     async with AsyncExitStack() as stack:
-        _, storage = await app.serve._asked(settings_of(tmp_path, database_url=database_url), stack)
+        _, storage = await app.serve._asked(settings_of(tmp_path, database_url=database_url), ["relay"], stack)
         schemas = await connection.fetchval("SELECT count(*) FROM pg_namespace WHERE nspname = 'hookwire'")
     await connection.close()
     assert (storage is not None, schemas) == (is_made, int(is_made))
+
+
+async def test_a_database_that_is_open_beside_the_imports_is_checked_beside_them(
+    database_url: str, tmp_path: Path
+) -> None:
+    """The start waits for the slower of the two, so that the answers of the checks cost it no time."""
+    connection = await asyncpg.connect(database_url)
+    await connection.execute("ALTER TABLE hookwire.outbox SET UNLOGGED")
+    await connection.close()
+    settings = settings_of(tmp_path, database_url=database_url)
+    async with AsyncExitStack() as stack:
+        with pytest.raises(ChecksRefused, match="UNLOGGED"):
+            await app.serve._asked(settings, ["relay"], stack)
+
+
+async def test_a_start_that_found_no_pending_migration_asks_for_none_again(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second session would read the history and all migration files once more."""
+    monkeypatch.delattr("app.assembly.storage.migrate")
+    async with AsyncExitStack() as stack:
+        _, storage = await app.serve._asked(settings_of(tmp_path, database_url=database_url), ["relay"], stack)
+        assert storage is not None

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from app.cli.main import application
 from app.cli.pipeline.checks import header_checks
-from app.cli.stop import Stop
+from app.cli.process.stop import Stop
 from app.settings.settings import Settings
 from pipeline.archive import ArchiveOptions, archive
 from pipeline.lake import bronze

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from app.cli.entry import Config, Json, run, settings_from
+from app.cli.process.running import run_hub
 from app.settings.settings import SettingsRefused
 
 __all__ = ["deliver", "relay", "serve"]
@@ -30,9 +30,7 @@ def serve(config: Config = None, role: Role = None) -> None:
 
       HOOKWIRE_DATABASE_URL=postgresql://hookwire:secret@db/hookwire hookwire serve --role api
     """
-    from app.serve import serve as serve_hub
-
-    run(serve_hub(settings_from(config), role or None, gc.freeze))
+    run_hub(config, role)
 
 
 Compat = Annotated[

@@ -107,7 +107,7 @@ def _archive(
     from app.cli.pipeline.auditing.seals import note_archived
     from app.cli.pipeline.marks import marked
     from app.cli.pipeline.options import kafka_of
-    from app.cli.stop import Stop
+    from app.cli.process.stop import Stop
     from pipeline.archive import Archived, archive
     from pipeline.compaction import Upkeep
     from pipeline.lake import bronze

@@ -85,7 +85,7 @@ def printed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
 
     for name, stub in {"get": get, "get_all": get_all, "ask": ask}.items():
         monkeypatch.setattr(f"app.cli.hub_client.{name}", stub)
-    monkeypatch.setattr("app.cli.entry.tune_gc", lambda: None)
+    monkeypatch.setattr("app.cli.process.running.tune_gc", lambda: None)
     for name, value in {"COLUMNS": str(WIDTH), "LINES": "40", "TERM": "dumb", "NO_COLOR": "1"}.items():
         monkeypatch.setenv(name, value)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import os
 import subprocess
@@ -18,6 +17,7 @@ import app.serve
 from app.cli.commands import serve as serve_command
 from app.cli.commands.jobs import jobs
 from app.cli.main import application, brief
+from app.cli.process import running
 from app.settings.settings import Settings
 from tests.app.cli.test_main import answering
 
@@ -33,6 +33,22 @@ try:
 except SystemExit:
     pass
 print(json.dumps(sorted(sys.modules)))
+"""
+_HUB = """
+import json, sys
+from app.cli import main
+from app.cli.process import running
+def begin(work):
+    work.close()
+    import app.wiring
+    print(json.dumps(sorted(sys.modules)))
+    raise SystemExit
+running._run = begin
+sys.argv = ["hookwire", "serve"]
+try:
+    main.main()
+except SystemExit:
+    pass
 """
 
 
@@ -99,6 +115,17 @@ def test_a_hub_listens_before_it_has_imported_what_publishing_does_not_need() ->
     assert later & set(json.loads(done.stdout)) == set()
 
 
+def test_the_start_of_a_hub_imports_no_command_line_and_no_plugins(tmp_path: Path) -> None:
+    """Without stand-ins, uvicorn imports its own command, and pydantic asks each installed distribution for plugins."""
+    command = [sys.executable, "-c", _HUB]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, cwd=tmp_path)
+    found = set(json.loads(done.stdout))
+    unwanted = {
+        "typer", "click", "rich", "pygments", "importlib.metadata", "multiprocessing", "uvicorn.supervisors", "tomllib",
+    }  # fmt: skip
+    assert (unwanted & found, {"app.wiring", "uvicorn.server", "pydantic", "structlog"} - found) == (set(), set())
+
+
 def test_the_port_for_metrics_imports_no_other_route() -> None:
     """A process without the API would otherwise import all of it for three routes."""
     script = "import json, sys, app.web.api.operating.health; print(json.dumps(sorted(sys.modules)))"
@@ -111,10 +138,10 @@ def test_a_hub_sets_what_it_has_imported_aside_from_the_collection_of_garbage(mo
     """A collection would otherwise go through the whole product while publishers wait."""
     begun: list[object] = []
     monkeypatch.setattr(app.serve, "serve", lambda *arguments: arguments)
-    monkeypatch.setattr(serve_command, "run", begun.append)
-    monkeypatch.setattr(serve_command, "settings_from", lambda _: "settings")
+    monkeypatch.setattr(running, "_run", begun.append)
+    monkeypatch.setattr(running, "settings_from", lambda _: "settings")
     serve_command.serve()
-    assert begun == [("settings", None, gc.freeze)]
+    assert begun == [("settings", None, running.tune_gc)]
 
 
 async def test_a_product_that_cannot_be_imported_says_so_while_the_database_is_away(

@@ -13,7 +13,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Stop:
-    """A context that handles SIGTERM and Ctrl-C (PL-C06)."""
+    """A context that handles SIGTERM and Ctrl-C."""
 
     def __init__(self) -> None:
         self.is_asked = False
