@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from types import SimpleNamespace
 from typing import Any, Final, cast
 
 import asyncpg
@@ -35,6 +36,16 @@ _Candidate = tuple[ServerAddress | None, str | None]
 """A server of the URL, and one of its name's addresses. None: asyncpg finds it, as for a Unix socket."""
 
 
+_BUILT_IN_BELOW: Final = 10_000
+"""A type with a lower number is the same on every server of every release."""
+
+_BUILT_IN: Final[dict[frozenset[int], Sequence[Any]]] = {}
+"""What this process knows about built-in types, by the numbers that were asked together."""
+
+_NOT_RUN: Final = SimpleNamespace(name="not run")
+"""Stands for the statement that asks about types. It replaced no other, so none is prepared again."""
+
+
 class ServerSession(asyncpg.Connection):
     """A connection that knows the generation of its primary, and notices a silent peer."""
 
@@ -45,6 +56,18 @@ class ServerSession(asyncpg.Connection):
         super().__init__(protocol, transport, asyncio.get_running_loop(), *rest)
         self.generation = 0
         _watch(transport.get_extra_info("socket"))
+
+    async def _introspect_types(self, typeoids: Iterable[int], timeout: float | None) -> tuple[Sequence[Any], Any]:
+        """Ask once in a process about built-in types. asyncpg asks in each session, also about an array of numbers, and
+        PostgreSQL needs ten milliseconds for an answer.
+        """
+        asked = frozenset(typeoids)
+        if (known := _BUILT_IN.get(asked)) is not None:
+            return known, _NOT_RUN
+        types, statement = await super()._introspect_types(typeoids, timeout)  # type: ignore[misc]  # the stubs leave it out
+        if max(asked) < _BUILT_IN_BELOW:
+            _BUILT_IN[asked] = types
+        return types, statement
 
 
 def _watch(sock: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,15 +13,25 @@ import structlog
 
 from runtime.pause import pause
 
-__all__ = ["Periodic"]
+__all__ = ["Periodic", "later"]
 
 _log = structlog.get_logger(__name__)
+_LATER_SECONDS_MAX = 60.0
+
+
+def later(interval_seconds: float) -> float:
+    """Return when a first round begins that can wait: after half an interval to a whole one, at most 60 s.
+
+    So a start serves its first requests sooner, and processes that start together work one after the other.
+    """
+    return random.uniform(0.5, 1.0) * min(interval_seconds, _LATER_SECONDS_MAX)  # noqa: S311 - not secret
 
 
 class Periodic(ABC):
     """Run :meth:`once`, pause for ``interval_seconds``, and begin again until stopped.
 
-    With an interval of None each round waits for a notification, also the first.
+    With an interval of None each round waits for a notification, also the first. A service that ``begins_later`` has
+    work that can wait: its first round comes after :func:`later`, or at the first notification.
 
     A subclass sets ``name`` and writes :meth:`once`. An exception of a class in ``expected`` is an operating error: it
     is logged as the event ``failure``, and the next round follows. Any other exception ends the process.
@@ -29,6 +40,7 @@ class Periodic(ABC):
     name: str
     expected: ClassVar[tuple[type[Exception], ...]] = ()
     failure: ClassVar[str] = ""
+    begins_later: ClassVar[bool] = False
 
     def __init__(self, interval_seconds: float | None) -> None:
         self._interval_seconds = interval_seconds
@@ -48,6 +60,8 @@ class Periodic(ABC):
         """Work in rounds until stopped."""
         if self._interval_seconds is None:
             await self._notified.wait()
+        elif self.begins_later:
+            await pause(self._notified, later(self._interval_seconds))
         while not self._is_stopping:
             self._notified.clear()
             try:

@@ -1,4 +1,4 @@
-"""Wake-up: a local commit wakes its relay at once; polling finds everything else (RO-09).
+"""Wake-up: a local commit wakes its relay at once; polling finds everything else.
 
 A notification is cheap and may be repeated; the waiter sees at least one that came after its last wait. The pause
 between polls grows while nothing happens. Where another service polls and notifies, this polling almost ends.
@@ -16,7 +16,8 @@ _WATCHED_SECONDS = 300.0
 class Wake:
     """Wakes one waiter. ``poll_seconds_min`` to ``poll_seconds_max`` limit the pause without a notification.
 
-    With ``is_watched`` another service polls and notifies. Then the pause grows from the longest one to five minutes.
+    With ``is_watched`` another service polls and notifies. Then the pause is five minutes at first, and again when it
+    has grown beyond the longest one.
     """
 
     def __init__(
@@ -27,7 +28,7 @@ class Wake:
         self._minimum = poll_seconds_min
         self._maximum = poll_seconds_max
         self._idle = _WATCHED_SECONDS if is_watched else poll_seconds_max
-        self._pause = poll_seconds_min
+        self._pause = _WATCHED_SECONDS if is_watched else poll_seconds_min
 
     def notify(self) -> None:
         """End the wait: there is work."""

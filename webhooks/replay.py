@@ -65,6 +65,7 @@ class Replayer(Periodic):
     name = "replayer"
     expected: ClassVar = (DatabaseError,)
     failure = "replay_waits"
+    begins_later = True
 
     def __init__(self, database: Database, on_due: Callable[[Sequence[int]], None], poll_seconds: float = 2.0) -> None:
         super().__init__(poll_seconds)

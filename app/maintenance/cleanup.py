@@ -32,6 +32,7 @@ class Cleanup(Periodic):
     name = "clean-up"
     expected: ClassVar = (DatabaseError,)
     failure = "cleanup_failed"
+    begins_later = True
 
     def __init__(self, database: Database, idempotency_seconds: int, interval_seconds: float = 60.0) -> None:
         super().__init__(interval_seconds)

@@ -82,6 +82,7 @@ class Retention(Periodic):
     name = "retention"
     expected: ClassVar = (DatabaseError,)
     failure = "retention_failed"
+    begins_later = True
 
     def __init__(self, database: Database, options: RetentionOptions, today: Callable[[], date] = _utc_today) -> None:
         super().__init__(options.interval_seconds)

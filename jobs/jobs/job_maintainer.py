@@ -37,6 +37,7 @@ class JobMaintainer(Periodic):
     name = "job_maintainer"
     expected: ClassVar = (DatabaseError,)
     failure = "job_maintainer_failed"
+    begins_later = True
 
     def __init__(self, database: Database, on_kept: Callable[[Mapping[str, int]], None] = lambda _: None) -> None:
         super().__init__(_POLL_SECONDS)

@@ -37,6 +37,7 @@ class Reaper(Periodic):
     name = "reaper"
     expected: ClassVar = (DatabaseError,)
     failure = "reaper_failed"
+    begins_later = True
 
     def __init__(self, database: Database, on_reaped: Callable[[Mapping[str, int]], None] = lambda _: None) -> None:
         super().__init__(_CLEANUP_SECONDS)

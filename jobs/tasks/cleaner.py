@@ -36,6 +36,7 @@ class Cleaner(Periodic):
     name = "task_cleaner"
     expected: ClassVar = (DatabaseError,)
     failure = "task_cleaner_failed"
+    begins_later = True
 
     def __init__(
         self,

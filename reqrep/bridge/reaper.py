@@ -35,6 +35,7 @@ class RequestReaper(Periodic):
     name = "request_reaper"
     expected: ClassVar = (DatabaseError,)
     failure = "request_reaper_failed"
+    begins_later = True
 
     def __init__(
         self, database: Database, archive_days: int, on_reaped: Callable[[Mapping[str, int]], None] = lambda _: None

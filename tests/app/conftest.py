@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -90,7 +90,7 @@ async def run_hub(
     it has all its routes.
     """
     values = {"listen": "127.0.0.1:0", "data_dir": folder, "database_url": url, "log_level": "error"}
-    values["database_connections_max"] = 5  # all services begin at once: each would open a session of its own
+    values["database_connections_max"] = 4  # all services begin at once: each would open a session of its own
     loaded = Settings(**{**values, **settings})
     failed: Exception | None = None
     async with open_hub(loaded, roles) as assembly:
@@ -131,24 +131,30 @@ class _LoopOfThread(asyncio.SelectorEventLoop):
         return False
 
 
-@pytest.fixture(scope="module")
-def hub_of_file(databases18: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHub]:
-    """One hub with default settings for a file, on a loop in a thread of its own: the loop of a test ends with it."""
+async def _no_end(_: RunningHub) -> None:
+    """Check nothing."""
+
+
+@contextmanager
+def _hub_in_thread(
+    databases: Databases, folder: Path, roles: Sequence[str], settings: Mapping[str, Any],
+    at_end: Callable[[RunningHub], Awaitable[None]] = _no_end,
+) -> Iterator[RunningHub]:  # fmt: skip
+    """Run a hub on a loop in a thread of its own: the loop of a test ends with it."""
     started: Future[tuple[RunningHub, Callable[[], object]]] = Future()
 
     async def run(database_url: str) -> None:
         ended, loop = asyncio.Event(), asyncio.get_running_loop()
-        async with run_hub(database_url, tmp_path_factory.mktemp("hub")) as hub:
+        async with run_hub(database_url, folder, roles, **settings) as hub:
             started.set_result((hub, lambda: loop.call_soon_threadsafe(ended.set)))
             await ended.wait()
-            stored = "SELECT topic FROM hookwire.events UNION ALL SELECT topic FROM hookwire.subscriptions"
-            assert await hub.sql(stored) == []
+            await at_end(hub)
 
     def run_on_its_loop(database_url: str) -> None:
         with asyncio.Runner(loop_factory=_LoopOfThread) as runner:
             runner.run(run(database_url))
 
-    with databases18.fresh() as url, ThreadPoolExecutor(1) as thread:
+    with databases.fresh() as url, ThreadPoolExecutor(1) as thread:
         running = thread.submit(run_on_its_loop, url)
         wait((started, running), return_when=FIRST_COMPLETED)
         if running.done():
@@ -159,11 +165,58 @@ def hub_of_file(databases18: Databases, tmp_path_factory: pytest.TempPathFactory
         running.result()
 
 
+async def _nothing_stored(hub: RunningHub) -> None:
+    stored = "SELECT topic FROM hookwire.events UNION ALL SELECT topic FROM hookwire.subscriptions"
+    assert await hub.sql(stored) == []
+
+
+@pytest.fixture(scope="module")
+def hub_of_file(databases18: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHub]:
+    """One hub with default settings for a file, in which nothing is stored."""
+    with _hub_in_thread(databases18, tmp_path_factory.mktemp("hub"), ("api",), {}, _nothing_stored) as hub:
+        yield hub
+
+
+@asynccontextmanager
+async def _with_client(hub: RunningHub) -> AsyncIterator[RunningHub]:
+    """The hub, with a client on the loop of this test."""
+    async with httpx.AsyncClient(base_url=hub.client.base_url, trust_env=False, verify=False, timeout=80) as client:
+        yield replace(hub, client=client)
+
+
 @pytest.fixture
 async def kept_hub(hub_of_file: RunningHub) -> AsyncIterator[RunningHub]:
     """The hub of the file, for requests that it refuses, so they change nothing: to start one takes half a second."""
-    async with httpx.AsyncClient(base_url=hub_of_file.url, trust_env=False, verify=False, timeout=80) as client:
-        yield replace(hub_of_file, client=client)
+    async with _with_client(hub_of_file) as hub:
+        yield hub
+
+
+@pytest.fixture(scope="module")
+def shared_hubs(
+    databases18: Databases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., RunningHub]]:
+    """One hub for a file, its roles and its settings; the first test that asks for it starts it."""
+    with ExitStack() as stack:
+        hubs: dict[str, RunningHub] = {}
+
+        def shared(roles: Sequence[str], settings: Mapping[str, Any]) -> RunningHub:
+            name = f"{list(roles)} {sorted(settings.items())}"
+            if name not in hubs:
+                made = _hub_in_thread(databases18, tmp_path_factory.mktemp("hub"), roles, settings)
+                hubs[name] = stack.enter_context(made)
+            return hubs[name]
+
+        yield shared
+
+
+@pytest.fixture
+def shared_hub(shared_hubs: Callable[..., RunningHub]) -> RunHub:
+    """Factory as `running_hub`, of a hub that the tests of a file share: each has topics and names of its own."""
+
+    def run(roles: Sequence[str] = ("api",), **settings: Any) -> AbstractAsyncContextManager[RunningHub]:
+        return _with_client(shared_hubs(roles, settings))
+
+    return run
 
 
 @dataclass

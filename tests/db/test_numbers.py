@@ -15,7 +15,9 @@ from structlog.testing import capture_logs
 from db.bound import translated
 from db.errors import DatabaseError, ServerTrouble, Unavailable
 from db.migrate import migrate
+from db.numbers import Numbers
 from db.pool import Database, PoolOptions, open_database
+from tests.databases import Ensure
 from tests.pair import Pair
 from tests.programs import program
 from tests.waiting import until
@@ -87,6 +89,12 @@ def other_database(url: str, suffix: str) -> Iterator[str]:
         yield urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
     finally:
         asyncio.run(run(url, f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+@pytest.fixture(autouse=True)
+def each_start_looks(trusted_copies: Ensure, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the first one in a copy of the template."""
+    monkeypatch.setattr(Numbers, "ensure", trusted_copies)
 
 
 @pytest.fixture

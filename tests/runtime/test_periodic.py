@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import pytest
 
-from runtime.periodic import Periodic
+from runtime.periodic import Periodic, later
 
 HOURS = 3_600.0
 
@@ -59,6 +59,41 @@ async def test_without_an_interval_each_round_waits_for_a_notification() -> None
         idle.stop()
         service.stop()
     assert (begun, service.rounds, idle.rounds) == (0, 1, 0)
+
+
+class CountedLater(Counted):
+    """Has work that can wait."""
+
+    begins_later: ClassVar[bool] = True
+
+
+async def test_work_that_can_wait_begins_at_a_notification() -> None:
+    """At a start it leaves the database to the first requests."""
+    idle, service = CountedLater(), CountedLater()
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        tasks.create_task(idle.run())
+        tasks.create_task(service.run())
+        await asyncio.sleep(0)
+        begun = service.rounds
+        service.notify()
+        await service.began.wait()
+        idle.stop()
+        service.stop()
+    assert (begun, service.rounds, idle.rounds) == (0, 1, 0)
+
+
+async def test_work_that_can_wait_begins_by_itself() -> None:
+    service = CountedLater(interval_seconds=0.01)
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        tasks.create_task(service.run())
+        await service.began.wait()
+        service.stop()
+    assert service.rounds > 0
+
+
+def test_work_that_can_wait_begins_within_a_minute_and_not_in_its_first_half() -> None:
+    seconds = [later(interval) for interval in (60.0, 600.0) for _ in range(100)]
+    assert (min(seconds) >= 30.0, max(seconds) <= 60.0) == (True, True)
 
 
 async def test_a_service_that_is_stopped_before_it_runs_does_nothing() -> None:

@@ -29,6 +29,7 @@ async def test_a_notification_counts_once() -> None:
 async def test_the_pause_grows_until_there_is_work() -> None:
     """RO-09: the fourth pause would last for minutes, because another service polls too."""
     wake = Wake(0.001, 0.004, is_watched=True)
+    wake.busy()
     for _ in range(3):
         await wake.wait()
     waiting = asyncio.create_task(wake.wait())
@@ -37,3 +38,11 @@ async def test_the_pause_grows_until_there_is_work() -> None:
     await waiting
     wake.busy()
     assert (done, await wake.wait()) == (set(), False)
+
+
+async def test_without_work_a_watched_waiter_waits_for_the_service_that_polls() -> None:
+    wake = Wake(0.001, 0.004, is_watched=True)
+    waiting = asyncio.create_task(wake.wait())
+    done, _ = await asyncio.wait([waiting], timeout=0.1)
+    wake.notify()
+    assert (done, await waiting) == (set(), True)

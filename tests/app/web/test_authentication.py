@@ -125,9 +125,9 @@ REACH: list[tuple[str, str, Any, int]] = [
 ]
 
 
-async def test_a_key_for_some_topics_reaches_no_others(running_hub: RunHub) -> None:
+async def test_a_key_for_some_topics_reaches_no_others(shared_hub: RunHub) -> None:
     """SE-04, B-47, TN-05: what belongs to other topics is not found, or refused where the request names it."""
-    async with running_hub(access="keys") as hub:
+    async with shared_hub(access="keys") as hub:
         admin = authorized(await bearer(hub, "admin"))
         key = authorized(await bearer(hub, "publish", "subscribe", "read", topics=["orders.#"]))
         made = {"topic": "users.new", "callback": CALLBACK}
@@ -180,9 +180,9 @@ async def test_a_key_for_some_kinds_lists_no_callback_of_another_kind_or_service
     ]  # fmt: skip
 
 
-async def test_a_key_for_some_topics_sees_no_callback_of_others(running_hub: RunHub, receiver: Receiver) -> None:
+async def test_a_key_for_some_topics_sees_no_callback_of_others(shared_hub: RunHub, receiver: Receiver) -> None:
     """FS-10, SE-09: a callback may be a capability, and an attempt shows its receiver's answer."""
-    async with running_hub(ALL_ROLES, access="keys") as hub:
+    async with shared_hub(ALL_ROLES, access="keys") as hub:
         admin = authorized(await bearer(hub, "admin"))
         key = authorized(await bearer(hub, "read", "publish", topics=["a.#"]))
         subscriptions = {
@@ -213,9 +213,9 @@ async def test_a_key_for_some_topics_sees_no_callback_of_others(running_hub: Run
         assert (await attempts("a.one"), await attempts("#"), own["summary"]) == (200, 404, "2 delivered.")
 
 
-async def test_what_is_open_stays_open(running_hub: RunHub) -> None:
+async def test_what_is_open_stays_open(shared_hub: RunHub) -> None:
     """Health for machines, problems for people, WebSub for subscribers whom nobody knows beforehand."""
-    async with running_hub(access="keys") as hub:
+    async with shared_hub(access="keys") as hub:
         form = {"hub.mode": "subscribe", "hub.topic": f"{hub.url}/topics/a", "hub.callback": CALLBACK}
         answers = [
             (await hub.client.get(path)).status_code for path in ("/healthz", "/readyz", "/problems", "/topics/a")
@@ -224,9 +224,9 @@ async def test_what_is_open_stays_open(running_hub: RunHub) -> None:
         assert (answers, (await hub.client.post("/hub", data=form)).status_code) == ([200, 200, 200, 404], 202)
 
 
-async def test_the_hubs_own_topics_are_not_open(running_hub: RunHub) -> None:
+async def test_the_hubs_own_topics_are_not_open(shared_hub: RunHub) -> None:
     """SE-04: what operators hear names callbacks; strangers neither read it nor have it delivered."""
-    async with running_hub(access="keys") as hub:
+    async with shared_hub(access="keys") as hub:
         own = "/topics/hookwire.operator"
         form = {"hub.mode": "subscribe", "hub.topic": f"{hub.url}{own}", "hub.callback": CALLBACK}
         found = [
@@ -238,9 +238,9 @@ async def test_the_hubs_own_topics_are_not_open(running_hub: RunHub) -> None:
         assert found == [401, 401, 400]
 
 
-async def test_a_slash_within_a_name_of_rabbithubs_opens_nothing(running_hub: RunHub) -> None:
+async def test_a_slash_within_a_name_of_rabbithubs_opens_nothing(shared_hub: RunHub) -> None:
     """RH-01, RH-17, SE-04: a virtual host of that name is none of the words that decide what a key is needed for."""
-    async with running_hub(access="keys") as hub:
+    async with shared_hub(access="keys") as hub:
         path = "/rabbithub/%2Fendpoint%2F/subscriptions"
         publisher = authorized(await bearer(hub, "publish"))
         found = [
@@ -275,9 +275,9 @@ async def test_a_bad_key_is_unauthorized(running_hub: RunHub) -> None:
         assert told == {(401, f"{hub.url}/problems/unauthorized", "Bearer")}
 
 
-async def test_a_key_in_the_query_or_sent_twice_is_not_read(running_hub: RunHub) -> None:
+async def test_a_key_in_the_query_or_sent_twice_is_not_read(shared_hub: RunHub) -> None:
     """SE-05, B-46."""
-    async with running_hub(access="keys") as hub:
+    async with shared_hub(access="keys") as hub:
         key = await bearer(hub, "admin")
         twice = [("Authorization", f"Bearer {key}")] * 2
 
@@ -288,8 +288,8 @@ async def test_a_key_in_the_query_or_sent_twice_is_not_read(running_hub: RunHub)
         assert [answer.status_code for answer in answers] == [401, 401]
 
 
-async def test_a_browser_may_look_with_the_key_as_password_and_change_nothing(running_hub: RunHub) -> None:
-    async with running_hub(access="keys") as hub:
+async def test_a_browser_may_look_with_the_key_as_password_and_change_nothing(shared_hub: RunHub) -> None:
+    async with shared_hub(access="keys") as hub:
         login = httpx.BasicAuth("me", await bearer(hub, "admin"))
         page = await hub.client.get("/console", auth=login)
         change = await hub.client.post("/topics/a/events", auth=login)
@@ -297,9 +297,9 @@ async def test_a_browser_may_look_with_the_key_as_password_and_change_nothing(ru
         assert (page.status_code, change.status_code) == (200, 401)
 
 
-async def test_an_expired_key_is_refused(running_hub: RunHub) -> None:
+async def test_an_expired_key_is_refused(shared_hub: RunHub) -> None:
     """B-48. It may be remembered, but never beyond its own end."""
-    async with running_hub(access="keys") as hub:
+    async with shared_hub(access="keys") as hub:
         key = await bearer(hub, "read", lifetime=2.0)
 
         await refused(hub, key)
@@ -357,9 +357,9 @@ async def test_an_address_that_guesses_is_slowed_down_and_others_are_not() -> No
     assert others == ["unauthorized", "unauthorized"]
 
 
-async def test_failed_logins_keep_no_valid_key_out(running_hub: RunHub) -> None:
+async def test_failed_logins_keep_no_valid_key_out(shared_hub: RunHub) -> None:
     """FS-08: many share an address behind NAT or a proxy; a key that this process has not seen is let in."""
-    async with running_hub(access="keys") as hub:
+    async with shared_hub(access="keys") as hub:
         known, text = await bearer(hub, "read"), await bearer(hub, "read")
         await hub.client.get("/topics", headers=authorized(known))
 
@@ -396,9 +396,9 @@ async def test_strangers_take_few_of_the_databases_connections() -> None:
     assert ({type(one) for one in found}, keys.questions, keys.at_once_max) == ({Problem}, 100, 4)
 
 
-async def test_a_browser_is_told_of_each_way_to_log_in_by_itself(running_hub: RunHub) -> None:
+async def test_a_browser_is_told_of_each_way_to_log_in_by_itself(shared_hub: RunHub) -> None:
     """FT-02: two fields, because Chromium reads the first scheme of each; and a page where HTML is accepted."""
-    async with running_hub(access="keys") as hub:
+    async with shared_hub(access="keys") as hub:
         page = await hub.client.get("/events/x", headers={"Accept": "text/html,*/*;q=0.8"})
         program = await hub.client.get("/events/x")
         form = await hub.client.post("/topics/a/events", headers={"Accept": "text/html"})
@@ -410,9 +410,9 @@ async def test_a_browser_is_told_of_each_way_to_log_in_by_itself(running_hub: Ru
         assert 'href="../problems/unauthorized"' in page.text
 
 
-async def test_keys_are_made_listed_and_revoked_over_http(running_hub: RunHub) -> None:
+async def test_keys_are_made_listed_and_revoked_over_http(shared_hub: RunHub) -> None:
     """SE-04: shown once, stored as a digest; a revoked key ends everywhere, here in a second hub on the database."""
-    async with running_hub(access="keys") as hub:
+    async with shared_hub(access="keys") as hub:
         admin = authorized(await bearer(hub, "admin"))
         asked = {"name": "shop", "scopes": ["read"], "topics": None, "lifetime_seconds": 3600}
         made = (await hub.client.post("/keys", json=asked, headers=admin)).json()
@@ -426,9 +426,9 @@ async def test_keys_are_made_listed_and_revoked_over_http(running_hub: RunHub) -
         assert key.startswith(f"hwk_{made['id'].removeprefix('key_')}_")
 
 
-async def test_a_key_revoked_by_one_process_is_refused_by_another(running_hub: RunHub) -> None:
+async def test_a_key_revoked_by_one_process_is_refused_by_another(shared_hub: RunHub) -> None:
     """SE-04: the command writes to the database; no process is told, all ask again."""
-    async with running_hub(access="keys") as hub:
+    async with shared_hub(access="keys") as hub:
         key = await bearer(hub, "read")
         before = (await hub.client.get("/topics", headers=authorized(key))).status_code
         async with keys_of(hub) as keys:

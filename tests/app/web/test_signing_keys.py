@@ -28,9 +28,9 @@ def verifies(delivered: Delivered, *keys: str) -> bool:
     return True
 
 
-async def test_a_rotated_key_signs_beside_the_old_one_until_that_ends(running_hub: RunHub, receiver: Receiver) -> None:
+async def test_a_rotated_key_signs_beside_the_old_one_until_that_ends(shared_hub: RunHub, receiver: Receiver) -> None:
     """WH-S04, WH-S17: newest first."""
-    async with running_hub(ALL_ROLES) as hub:
+    async with shared_hub(ALL_ROLES) as hub:
         made = await hub.subscribe("a", receiver.callback)
         path = KEYS.format(made["id"])
         new = (await hub.client.post(path, json={})).json()
@@ -48,9 +48,9 @@ async def test_a_rotated_key_signs_beside_the_old_one_until_that_ends(running_hu
         assert verifies(Delivered("", {**both.headers, "webhook-signature": second}, both.body), made["secret"])
 
 
-async def test_an_emergency_rotation_ends_the_old_key_at_once(running_hub: RunHub, receiver: Receiver) -> None:
+async def test_an_emergency_rotation_ends_the_old_key_at_once(shared_hub: RunHub, receiver: Receiver) -> None:
     """WH-S17, WH-S18: overlap 0; from the next claim on."""
-    async with running_hub(ALL_ROLES) as hub:
+    async with shared_hub(ALL_ROLES) as hub:
         made = await hub.subscribe("a", receiver.callback)
         new = (await hub.client.post(KEYS.format(made["id"]), json={"overlap_seconds": 0})).json()
         await hub.publish("a", b"1")
@@ -60,10 +60,10 @@ async def test_an_emergency_rotation_ends_the_old_key_at_once(running_hub: RunHu
 
 
 async def test_symmetric_and_asymmetric_keys_may_sign_side_by_side_for_good(
-    running_hub: RunHub, receiver: Receiver
+    shared_hub: RunHub, receiver: Receiver
 ) -> None:
     """WH-S03, WH-S07, WH-S11: the public key is shown, the secret once."""
-    async with running_hub(ALL_ROLES) as hub:
+    async with shared_hub(ALL_ROLES) as hub:
         made = await hub.subscribe("a", receiver.callback)
         path = KEYS.format(made["id"])
         new = await hub.client.post(path, json={"type": "ed25519", "overlap_seconds": None})
@@ -78,10 +78,10 @@ async def test_symmetric_and_asymmetric_keys_may_sign_side_by_side_for_good(
 
 
 async def test_every_delivery_verifies_before_during_and_after_a_rotation_under_load(
-    running_hub: RunHub, receiver: Receiver
+    shared_hub: RunHub, receiver: Receiver
 ) -> None:
     """WH-S20: the old key until its end is known, the new one from its making on; nothing leaves unsigned."""
-    async with running_hub(ALL_ROLES) as hub:
+    async with shared_hub(ALL_ROLES) as hub:
         made = await hub.subscribe("a", receiver.callback)
         secrets = [made["secret"]]
 
@@ -101,9 +101,9 @@ async def test_every_delivery_verifies_before_during_and_after_a_rotation_under_
         assert [verifies(delivered[0], secrets[0]), verifies(delivered[-1], secrets[2])] == [True, True]
 
 
-async def test_the_last_key_cannot_be_ended_and_an_ended_one_is_gone(running_hub: RunHub) -> None:
+async def test_the_last_key_cannot_be_ended_and_an_ended_one_is_gone(shared_hub: RunHub) -> None:
     """WH-S08, WH-S17."""
-    async with running_hub() as hub:
+    async with shared_hub() as hub:
         path = KEYS.format((await hub.subscribe("a", CALLBACK))["id"])
         last = await hub.client.delete(f"{path}/1")
         await hub.client.post(path, json={})
@@ -122,8 +122,8 @@ async def test_the_last_key_cannot_be_ended_and_an_ended_one_is_gone(running_hub
     [{"secret": "whsec_AAAA"}, {"overlap_seconds": -1}, {"type": "rsa"}, {"unknown": 1}],
     ids=str,
 )
-async def test_a_bad_rotation_changes_nothing(running_hub: RunHub, body: dict[str, Any]) -> None:
-    async with running_hub() as hub:
+async def test_a_bad_rotation_changes_nothing(shared_hub: RunHub, body: dict[str, Any]) -> None:
+    async with shared_hub() as hub:
         path = KEYS.format((await hub.subscribe("a", CALLBACK))["id"])
         answer = await hub.client.post(path, json=body)
 
@@ -131,9 +131,9 @@ async def test_a_bad_rotation_changes_nothing(running_hub: RunHub, body: dict[st
         assert [key["number"] for key in (await hub.client.get(path)).json()["items"]] == [1]
 
 
-async def test_pull_subscriptions_have_no_keys_to_rotate(running_hub: RunHub) -> None:
+async def test_pull_subscriptions_have_no_keys_to_rotate(shared_hub: RunHub) -> None:
     """WH-S19: nor has WebSub, which subscribes again."""
-    async with running_hub() as hub:
+    async with shared_hub() as hub:
         made = (await hub.client.post("/subscriptions/pull", json={"topic": "a"})).json()
         answer = await hub.client.post(KEYS.format(made["id"]), json={})
 
@@ -144,10 +144,10 @@ async def test_pull_subscriptions_have_no_keys_to_rotate(running_hub: RunHub) ->
 
 
 async def test_headers_of_its_own_go_with_each_delivery_and_are_kept_sealed(
-    running_hub: RunHub, receiver: Receiver
+    shared_hub: RunHub, receiver: Receiver
 ) -> None:
     """WH-04, WH-05, SE-03: a publisher's header of the same name gives way, and is no credential (FS-13)."""
-    async with running_hub(ALL_ROLES) as hub:
+    async with shared_hub(ALL_ROLES) as hub:
         headers = {"Authorization": "Bearer s3cret-token", "X-Tenant": "7"}
         made = await hub.subscribe("a", receiver.callback, headers=headers)
         await hub.sql(

@@ -14,8 +14,8 @@ CALLBACK = "http://127.0.0.1:9000/hook?token=1"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
-async def test_a_subscription_is_made_with_a_secret_that_is_shown_once(running_hub: RunHub) -> None:
-    async with running_hub() as hub:
+async def test_a_subscription_is_made_with_a_secret_that_is_shown_once(shared_hub: RunHub) -> None:
+    async with shared_hub() as hub:
         made = await hub.client.post("/subscriptions", json={"topic": "orders.*", "callback": CALLBACK})
         read = await hub.client.get(made.headers["location"])
 
@@ -25,10 +25,10 @@ async def test_a_subscription_is_made_with_a_secret_that_is_shown_once(running_h
         assert (expected["topic"], expected["callback"], expected["state"]) == ("orders.*", CALLBACK, "active")
 
 
-async def test_a_filter_is_kept_changed_ended_and_tried(running_hub: RunHub) -> None:
+async def test_a_filter_is_kept_changed_ended_and_tried(shared_hub: RunHub) -> None:
     """WH-A05: the route that tries a filter and the fan-out use one function."""
     wanted = {"data": {"n": {"$gt": 1}}}
-    async with running_hub() as hub:
+    async with shared_hub() as hub:
         made = await hub.subscribe("a", CALLBACK, filter=wanted)
         path = f"/subscriptions/{made['id']}"
         bad = await hub.client.patch(path, json={"filter": {"data": {"n": {"$regex": "x"}}}})
@@ -59,27 +59,27 @@ async def test_a_filter_that_is_too_expensive_for_an_event_is_refused_and_passes
         assert (counted.json()["records"], counted.json()["newest"]) == (1, small), counted.text
 
 
-async def test_an_event_that_is_nested_too_deep_cannot_be_shown(running_hub: RunHub) -> None:
+async def test_an_event_that_is_nested_too_deep_cannot_be_shown(shared_hub: RunHub) -> None:
     """B-49: publishing takes any bytes."""
-    async with running_hub() as hub:
+    async with shared_hub() as hub:
         event = (await hub.publish("a", b"[" * 1000 + b"]" * 1000)).json()["id"]
         answer = await hub.client.post("/filters/test", json={"filter": {"key": "k"}, "event_id": event})
 
         assert kind(answer)[::2] == (400, "invalid-parameter")
 
 
-async def test_a_sample_from_before_the_calendar_is_refused(running_hub: RunHub) -> None:
+async def test_a_sample_from_before_the_calendar_is_refused(shared_hub: RunHub) -> None:
     """B-49."""
-    async with running_hub() as hub:
+    async with shared_hub() as hub:
         event = {"time": "0001-01-01T00:00:00+14:00"}
         answer = await hub.client.post("/filters/test", json={"filter": {"key": "k"}, "event": event})
 
         assert kind(answer)[::2] == (400, "invalid-parameter")
 
 
-async def test_deliveries_are_signed_with_the_secret_that_was_given(running_hub: RunHub, receiver: Receiver) -> None:
+async def test_deliveries_are_signed_with_the_secret_that_was_given(shared_hub: RunHub, receiver: Receiver) -> None:
     """SE-01; verified by the library that receivers use."""
-    async with running_hub(ALL_ROLES) as hub:
+    async with shared_hub(ALL_ROLES) as hub:
         made = await hub.subscribe("a", receiver.callback, secret=SECRET)
         await hub.publish("a", b'{"n": 1}')
         [delivered] = await receiver.wait_for(1)
@@ -139,8 +139,8 @@ async def test_a_bad_subscription_is_refused_by_name(
     assert str(next(iter(changes.values()))) not in answer.text or len(str(next(iter(changes.values())))) < 3
 
 
-async def test_a_refused_callback_says_which_setting_allows_it(running_hub: RunHub) -> None:
-    async with running_hub() as hub:
+async def test_a_refused_callback_says_which_setting_allows_it(shared_hub: RunHub) -> None:
+    async with shared_hub() as hub:
         answer = await hub.client.post("/subscriptions", json={"topic": "a", "callback": "http://10.1.2.3/hook"})
 
         problem = answer.json()
@@ -229,17 +229,17 @@ async def test_a_bad_page_is_refused(kept_hub: RunningHub, query: str, slug: str
     assert kind(answer)[::2] == (400, slug)
 
 
-async def test_filters_are_data_and_never_sql(running_hub: RunHub) -> None:
+async def test_filters_are_data_and_never_sql(shared_hub: RunHub) -> None:
     """B-49."""
-    async with running_hub() as hub:
+    async with shared_hub() as hub:
         await hub.subscribe("a", CALLBACK)
         answer = await hub.client.get("/subscriptions", params={"topic": "' OR 1=1 --"})
 
         assert (answer.status_code, answer.json()["items"]) == (200, [])
 
 
-async def test_a_change_touches_only_what_it_names(running_hub: RunHub) -> None:
-    async with running_hub() as hub:
+async def test_a_change_touches_only_what_it_names(shared_hub: RunHub) -> None:
+    async with shared_hub() as hub:
         made = await hub.subscribe("a", CALLBACK, timeout_seconds=5)
         del made["secret"]
         changed = (
@@ -261,10 +261,10 @@ async def test_a_change_touches_only_what_it_names(running_hub: RunHub) -> None:
     ids=str,
 )
 async def test_a_mode_is_chosen_when_a_subscription_is_made_or_changed(
-    running_hub: RunHub, body: dict[str, Any], expected: tuple[str, bool, str]
+    shared_hub: RunHub, body: dict[str, Any], expected: tuple[str, bool, str]
 ) -> None:
     """WH-O01, WH-O03."""
-    async with running_hub() as hub:
+    async with shared_hub() as hub:
         made = await hub.subscribe("a", CALLBACK, **body)
         other = await hub.subscribe("a", CALLBACK)
         changed = (await hub.client.patch(f"/subscriptions/{other['id']}", json=body)).json()
@@ -273,10 +273,10 @@ async def test_a_mode_is_chosen_when_a_subscription_is_made_or_changed(
         assert (made["on_exhausted"], changed["on_exhausted"]) == (expected[2], body.get("on_exhausted", "skip"))
 
 
-async def test_an_option_that_is_set_to_null_is_as_usual_again(running_hub: RunHub) -> None:
+async def test_an_option_that_is_set_to_null_is_as_usual_again(shared_hub: RunHub) -> None:
     """WH-R01, WH-R03, WH-R09."""
     options = {"retry_schedule_seconds": [1], "retry_age_seconds_max": 60, "on_4xx": "give_up", "on_410": "as_4xx"}
-    async with running_hub() as hub:
+    async with shared_hub() as hub:
         made = await hub.subscribe("a", CALLBACK, timeout_seconds=5, **options)
         path = f"/subscriptions/{made['id']}"
         changed = (await hub.client.patch(path, json=dict.fromkeys(options))).json()
@@ -286,9 +286,9 @@ async def test_an_option_that_is_set_to_null_is_as_usual_again(running_hub: RunH
 
 
 @pytest.mark.parametrize(("mode", "usual"), [("ordered", "park"), ("at_least_once", "skip")])
-async def test_what_follows_an_exhausted_head_is_as_usual_again(running_hub: RunHub, mode: str, usual: str) -> None:
+async def test_what_follows_an_exhausted_head_is_as_usual_again(shared_hub: RunHub, mode: str, usual: str) -> None:
     """WH-O03: of an ordered one the key waits, however that came to be the default."""
-    async with running_hub() as hub:
+    async with shared_hub() as hub:
         made = await hub.subscribe("a", CALLBACK, mode=mode, on_exhausted="skip")
         changed = await hub.client.patch(f"/subscriptions/{made['id']}", json={"on_exhausted": None})
 
@@ -310,9 +310,9 @@ async def test_who_is_active_again_has_a_closed_breaker(running_hub: RunHub) -> 
 
 
 async def test_a_disabled_subscription_gets_nothing_until_it_is_active_again(
-    running_hub: RunHub, receiver: Receiver
+    shared_hub: RunHub, receiver: Receiver
 ) -> None:
-    async with running_hub(ALL_ROLES) as hub:
+    async with shared_hub(ALL_ROLES) as hub:
         made = await hub.subscribe("a", receiver.callback, state="disabled")
         missed = (await hub.publish("a", b"1")).json()["id"]
         await hub.until(f"/events/{missed}", lambda event: event["sinks"][0]["state"] == "sent")
@@ -323,11 +323,11 @@ async def test_a_disabled_subscription_gets_nothing_until_it_is_active_again(
 
 
 async def test_an_ended_subscription_is_gone_and_what_it_was_owed_has_ended(
-    running_hub: RunHub, receiver: Receiver
+    shared_hub: RunHub, receiver: Receiver
 ) -> None:
     """WH-06, WH-R09."""
     receiver.status = 503
-    async with running_hub(ALL_ROLES) as hub:
+    async with shared_hub(ALL_ROLES) as hub:
         made = await hub.subscribe("a", receiver.callback)
         await hub.publish("a")
         await receiver.wait_for(1)
@@ -343,9 +343,9 @@ async def test_an_ended_subscription_is_gone_and_what_it_was_owed_has_ended(
         assert (dead["subscription_id"], dead["detail"]) == (made["id"], "gone: subscription deleted")
 
 
-async def test_a_change_or_an_end_may_be_bound_to_a_version(running_hub: RunHub) -> None:
+async def test_a_change_or_an_end_may_be_bound_to_a_version(shared_hub: RunHub) -> None:
     """ETag and If-Match: what somebody else has changed meanwhile is not overwritten (WH-A11)."""
-    async with running_hub() as hub:
+    async with shared_hub() as hub:
         path = f"/subscriptions/{(await hub.subscribe('a', CALLBACK))['id']}"
         old = (await hub.client.get(path)).headers["etag"]
         changed = await hub.client.patch(path, json={"topic": "b"}, headers={"If-Match": old})
@@ -369,9 +369,9 @@ async def test_a_strange_id_is_not_found(kept_hub: RunningHub, identity: str) ->
     assert [kind(answer)[::2] for answer in answers] == [(404, "not-found")] * 2
 
 
-async def test_only_an_active_websub_subscription_can_be_denied(running_hub: RunHub) -> None:
+async def test_only_an_active_websub_subscription_can_be_denied(shared_hub: RunHub) -> None:
     """WS-38: others have ends of their own."""
-    async with running_hub() as hub:
+    async with shared_hub() as hub:
         made = await hub.subscribe("a", CALLBACK)
         answer = await hub.client.post(f"/subscriptions/{made['id']}/denial", json={"reason": "spam"})
         unknown = await hub.client.post("/subscriptions/sub_0/denial", json={})
@@ -379,9 +379,9 @@ async def test_only_an_active_websub_subscription_can_be_denied(running_hub: Run
         assert kind(answer) == kind(unknown) == (404, "application/problem+json", "not-found")
 
 
-async def test_a_denied_websub_subscription_says_so(running_hub: RunHub) -> None:
+async def test_a_denied_websub_subscription_says_so(shared_hub: RunHub) -> None:
     """WS-38."""
-    async with running_hub() as hub:
+    async with shared_hub() as hub:
         await hub.sql(
             "INSERT INTO hookwire.subscriptions (public_id, tenant, protocol, topic, topic_url, callback,"
             " state, identity)"
@@ -404,9 +404,9 @@ async def test_who_wants_batches_names_how_many_events_at_most(running_hub: RunH
         assert (kind(refused)[0], await hub.sql("SELECT 1 FROM hookwire.subscriptions")) == (400, [])
 
 
-async def test_a_change_to_batches_or_of_their_size_is_checked_as_a_whole(running_hub: RunHub) -> None:
+async def test_a_change_to_batches_or_of_their_size_is_checked_as_a_whole(shared_hub: RunHub) -> None:
     """WH-C05."""
-    async with running_hub() as hub:
+    async with shared_hub() as hub:
         made = await hub.subscribe("a", "http://127.0.0.1:9000/")
         path = f"/subscriptions/{made['id']}"
         too_early = await hub.client.patch(path, json={"format": "batch"})
@@ -418,8 +418,8 @@ async def test_a_change_to_batches_or_of_their_size_is_checked_as_a_whole(runnin
         assert (both.json()["batch_max"], back.json()["format"]) == (50, "as_published")
 
 
-async def test_a_template_is_for_a_chat_and_names_what_there_is(running_hub: RunHub) -> None:
-    async with running_hub() as hub:
+async def test_a_template_is_for_a_chat_and_names_what_there_is(shared_hub: RunHub) -> None:
+    async with shared_hub() as hub:
         body = {"topic": "a", "callback": "http://127.0.0.1:9000/", "format": "slack", "template": "{topic}: {data.x}"}
         made = await hub.client.post("/subscriptions", json=body)
         bad = [await hub.client.post("/subscriptions", json={**body, "template": "{nobody}"})]
@@ -433,10 +433,10 @@ async def test_a_template_is_for_a_chat_and_names_what_there_is(running_hub: Run
         assert (changed.status_code, changed.json()["format"]) == (200, "mattermost")
 
 
-async def test_a_subscription_has_a_name_a_description_and_metadata(running_hub: RunHub) -> None:
+async def test_a_subscription_has_a_name_a_description_and_metadata(shared_hub: RunHub) -> None:
     """FT-13: what a change leaves out stays, null takes it away."""
     named = {"name": "warehouse", "description": "Books what is sold.", "metadata": {"owner": "team-orders"}}
-    async with running_hub() as hub:
+    async with shared_hub() as hub:
         made = await hub.subscribe("a", CALLBACK, **named)
         path = f"/subscriptions/{made['id']}"
         changed = (await hub.client.patch(path, json={"name": None, "metadata": {"owner": "b"}})).json()

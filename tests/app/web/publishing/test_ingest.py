@@ -39,8 +39,8 @@ def kind(answer: Any) -> tuple[int, str, str]:
     return answer.status_code, answer.headers["content-type"], answer.json()["type"].rpartition("/")[2]
 
 
-async def test_an_event_is_answered_202_with_what_identifies_it(running_hub: RunHub) -> None:
-    async with running_hub() as hub:
+async def test_an_event_is_answered_202_with_what_identifies_it(shared_hub: RunHub) -> None:
+    async with shared_hub() as hub:
         answer = await hub.publish("orders.created", b"hi", Hookwire_Key="k")
 
         item = answer.json()
@@ -73,8 +73,8 @@ async def test_the_body_is_stored_byte_for_byte_whatever_it_is(
         assert (answer.status_code, await stored(hub)) == (202, [("a", None, content_type, "{}", body)])
 
 
-async def test_the_key_may_stand_in_the_query(running_hub: RunHub) -> None:
-    async with running_hub() as hub:
+async def test_the_key_may_stand_in_the_query(shared_hub: RunHub) -> None:
+    async with shared_hub() as hub:
         answer = await hub.client.post("/topics/a/events?key=customer%2017%C3%A9", content=b"x")
 
         assert answer.json()["key"] == "customer 17é"
@@ -98,9 +98,9 @@ async def test_a_parameter_that_publishing_does_not_know_is_refused(
     assert await stored(kept_hub) == []
 
 
-async def test_what_the_url_says_that_its_sender_adds_is_overlooked(running_hub: RunHub) -> None:
+async def test_what_the_url_says_that_its_sender_adds_is_overlooked(shared_hub: RunHub) -> None:
     """Also a parameter of the sender's that has a name of ours."""
-    async with running_hub() as hub:
+    async with shared_hub() as hub:
         answers = [
             await hub.client.post(f"/topics/a/events?{query}", content=b"x")
             for query in (
@@ -150,8 +150,8 @@ async def test_a_topic_outside_of_the_alphabet_is_refused(kept_hub: RunningHub, 
     assert (answer.status_code, await kept_hub.sql("SELECT name FROM hookwire.topics")) in [(422, []), (404, [])]
 
 
-async def test_a_key_of_the_largest_size_and_a_topic_of_the_largest_size_are_taken(running_hub: RunHub) -> None:
-    async with running_hub() as hub:
+async def test_a_key_of_the_largest_size_and_a_topic_of_the_largest_size_are_taken(shared_hub: RunHub) -> None:
+    async with shared_hub() as hub:
         answer = await hub.publish("t" * 249, b"x", Hookwire_Key="k" * 1024)
 
         assert (answer.status_code, answer.json()["topic"]) == (202, "t" * 249)
@@ -237,15 +237,15 @@ async def test_json_that_others_would_refuse_is_refused_at_the_door(
     )  # fmt: skip
 
 
-async def test_a_batch_names_the_line_that_is_wrong(running_hub: RunHub) -> None:
-    async with running_hub() as hub:
+async def test_a_batch_names_the_line_that_is_wrong(shared_hub: RunHub) -> None:
+    async with shared_hub() as hub:
         answer = await hub.publish("a", b"{}\n\n{", content_type=NDJSON)
 
         assert (kind(answer)[2], answer.json()["line"]) == ("malformed-batch", 3)
 
 
-async def test_a_batch_holds_at_most_a_thousand_events(running_hub: RunHub) -> None:
-    async with running_hub() as hub:
+async def test_a_batch_holds_at_most_a_thousand_events(shared_hub: RunHub) -> None:
+    async with shared_hub() as hub:
         most = await hub.publish("a", b"1\n" * 1000, content_type=NDJSON)
         more = await hub.publish("a", b"1\n" * 1001, content_type=NDJSON)
 
@@ -425,9 +425,9 @@ async def test_a_held_key_delays_only_its_own_events(running_hub: RunHub) -> Non
         assert {row[4] for row in await stored(hub)} == {b"x", b"z"}
 
 
-async def test_publishing_where_nobody_listens_says_so(running_hub: RunHub, receiver: Receiver) -> None:
+async def test_publishing_where_nobody_listens_says_so(shared_hub: RunHub, receiver: Receiver) -> None:
     """The moment somebody subscribes it is no longer said."""
-    async with running_hub() as hub:
+    async with shared_hub() as hub:
         unheard = await hub.publish("orders.created")
         await hub.subscribe("orders.*", receiver.callback)
         await lasts(0.02)  # a question in a hundredth of a second
@@ -446,8 +446,8 @@ async def test_publishing_where_nobody_listens_says_so(running_hub: RunHub, rece
         ({"sinks": ["kafka"]}, "nobody listens yet: this topic is routed to kafka, which is not configured"),
     ],
 )
-async def test_the_notice_knows_the_routing(running_hub: RunHub, settings: dict[str, Any], words: str) -> None:
-    async with running_hub() as hub:
+async def test_the_notice_knows_the_routing(shared_hub: RunHub, settings: dict[str, Any], words: str) -> None:
+    async with shared_hub() as hub:
         await hub.client.put("/topics/a/settings", json=settings)
         answer = await hub.publish("a")
 
@@ -462,8 +462,8 @@ async def test_a_topic_that_goes_to_a_broker_needs_no_subscription(running_hub: 
         assert (answer.status_code, "hookwire-notice" in answer.headers) == (202, False)
 
 
-async def test_every_method_but_post_is_refused_with_what_is_allowed(running_hub: RunHub) -> None:
-    async with running_hub() as hub:
+async def test_every_method_but_post_is_refused_with_what_is_allowed(shared_hub: RunHub) -> None:
+    async with shared_hub() as hub:
         answer = await hub.client.get("/topics/a/events")
 
         assert (kind(answer), answer.headers["allow"]) == (
@@ -597,8 +597,8 @@ async def test_the_answer_names_who_gets_the_event_when_it_is_asked(running_hub:
         assert (await hub.client.get(nobody.headers["location"])).status_code == 200
 
 
-async def test_who_matches_is_not_told_of_a_batch(running_hub: RunHub) -> None:
-    async with running_hub() as hub:
+async def test_who_matches_is_not_told_of_a_batch(shared_hub: RunHub) -> None:
+    async with shared_hub() as hub:
         answer = await hub.client.post(
             "/topics/a/events?matched=true", content=b"{}\n", headers={"Content-Type": "application/x-ndjson"}
         )

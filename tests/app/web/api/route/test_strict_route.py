@@ -25,9 +25,9 @@ CHANGES = [
 ]
 
 
-async def test_a_request_that_changes_something_refuses_what_it_does_not_know(running_hub: RunHub) -> None:
+async def test_a_request_that_changes_something_refuses_what_it_does_not_know(shared_hub: RunHub) -> None:
     """A purge with ``?dry_run=true`` would be done."""
-    async with running_hub() as hub:
+    async with shared_hub() as hub:
         answers = [await hub.client.request(method, f"{path}?dry_run=true") for method, path in CHANGES]
 
         refused = [(*kind(answer)[::2], answer.json().get("parameter")) for answer in answers]
@@ -35,8 +35,8 @@ async def test_a_request_that_changes_something_refuses_what_it_does_not_know(ru
 
 
 @pytest.mark.parametrize("path", ["/topics/a/settings?utm_source=chat", "/healthz?from=probe"])
-async def test_a_plain_read_overlooks_what_was_put_behind_its_address(running_hub: RunHub, path: str) -> None:
-    async with running_hub() as hub:
+async def test_a_plain_read_overlooks_what_was_put_behind_its_address(shared_hub: RunHub, path: str) -> None:
+    async with shared_hub() as hub:
         await hub.publish("a")
         assert (await hub.client.get(path)).status_code == 200
 
@@ -61,10 +61,10 @@ async def test_a_plain_read_overlooks_what_was_put_behind_its_address(running_hu
     ids=["plain", "case", "suffix", "extended", "number", "long number", "semicolons", "charset", "text", "no subtype",
          "bare", "two slashes", "none"],
 )  # fmt: skip
-async def test_a_content_type_is_read_in_linear_time(running_hub: RunHub, content_type: str, outcome: int) -> None:
+async def test_a_content_type_is_read_in_linear_time(shared_hub: RunHub, content_type: str, outcome: int) -> None:
     """FS-05: the standard library takes seconds for semicolons, and raises for a number of thousands of digits."""
     body = b'{"topic": "a", "callback": "http://127.0.0.1:9999/"}'
-    async with running_hub() as hub:
+    async with shared_hub() as hub:
         answer = await hub.client.post("/subscriptions", content=body, headers={"Content-Type": content_type})
 
         refused = kind(answer)[2] if outcome == 415 else ""
