@@ -13,8 +13,8 @@ WHERE l.sink = 'kafka' AND l.owed_count > 0 AND l.hour >= $2 AND l.hour < $3
 GROUP BY 1, 2, 3 ORDER BY 2, 1, 3;
 
 -- name: span
--- Return the hours that can be judged. The ledger keeps 400 days, of which the first one may be there in part.
-SELECT greatest(date_trunc('hour', c.since_at, 'UTC') + interval '1 hour', date_trunc('day', now() - interval '399 days', 'UTC')) AS since,
+-- Return the hours that can be judged.
+SELECT date_trunc('hour', c.since_at, 'UTC') + interval '1 hour' AS since,
        date_trunc('hour', c.through_at - interval '65 minutes', 'UTC') + interval '1 hour' AS until
 FROM hookwire.ledger_cursor c;
 

@@ -13,10 +13,7 @@ SET version = excluded.version, number = excluded.number, commit_id = excluded.c
 WHERE m.version < excluded.version;
 
 -- name: forget_mark
--- Forget the mark of the table $2 of the lake $1, so that its present log counts. What audits proved of bronze is read again.
-WITH forgotten AS (
-    DELETE FROM hookwire.lake_proofs p WHERE p.lake = $1 AND $2 = 'bronze'
-)
+-- Forget the mark of the table $2 of the lake $1, so that its present log counts.
 DELETE FROM hookwire.lake_marks WHERE lake = $1 AND table_name = $2;
 
 -- name: bounds

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from deltalake import DeltaTable
 
 from pipeline.lake import Table
-from pipeline.storage import LakeStorage
-from pipeline.tables import lake_tables
 
-__all__ = ["HeldTable", "HeldTables"]
+__all__ = ["HeldTable"]
 
 
 class HeldTable(Table):
@@ -25,17 +21,3 @@ class HeldTable(Table):
         if self._held is None:
             self._held = super().opened()
         return self._held
-
-
-class HeldTables(NamedTuple):
-    """The archived records, the notes on erased ones, and all tables of the lake, of which these are the first."""
-
-    bronze: Table
-    erased: Table
-    every: tuple[Table, ...]
-
-    @classmethod
-    def of(cls, lake: LakeStorage) -> HeldTables:
-        """Return the tables of a lake, which nobody has opened yet. Raises StorageError."""
-        bronze, erased, *others = lake_tables(lake, HeldTable)
-        return cls(bronze, erased, (bronze, erased, *others))

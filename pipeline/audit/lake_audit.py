@@ -14,20 +14,20 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pipeline.audit.bounds import wrong_files
 from pipeline.audit.cell import LEDGER
 from pipeline.audit.evidence import BUCKETS, evidence, ghosts
-from pipeline.audit.held import HeldTables
+from pipeline.audit.held import HeldTable
 from pipeline.audit.inquiry import Cell, Finding, compare_cells, count_suspects, inquire, unexplained
 from pipeline.audit.lane import ORDER, with_order
-from pipeline.audit.proof import DayTopic, shrunk
 from pipeline.audit.seal import SealedFrom, Seals, sealed_since
 from pipeline.audit.seen import differences_seen
 from pipeline.audit.side import CellName, HubEvent, Sides, sides_of
 from pipeline.audit.verdict import ACCEPTED
-from pipeline.bronze import believed_at, to_bronze
-from pipeline.delta.snapshot import Snapshot
+from pipeline.bronze import to_bronze
+from pipeline.erasure import erased_table
 from pipeline.frame import frame_of
 from pipeline.kafka_options import SparkKafkaOptions
 from pipeline.kafka_range import Range
 from pipeline.kafka_reader import read_ranges
+from pipeline.lake import bronze
 from pipeline.retention import forgotten
 from pipeline.storage import LakeStorage
 
@@ -59,21 +59,18 @@ class LakeAudit:
 
     ``proved_day``: earlier audits have proved all days through this one, which ends at ``since`` or earlier, and their
     files have not changed. Of that day only the order of its keys is read, once, and of days before it nothing. A
-    record that says that it is of a proved day, in a file of a later one, is in the wrong folder. ``first_whole``:
-    the first day of which the ledger knows each hour; files of days before it may hold copies of events. ``held``: the
-    tables in the state that earlier steps of this audit have seen.
+    record that says that it is of a proved day, in a file of a later one, is in the wrong folder.
     """
 
     def __init__(
         self, spark: SparkSession, lake: LakeStorage, incarnation: str, since: datetime, until: datetime,
         late_seconds: float | None = None, seals: Seals | None = None, proved_day: date | None = None,
-        held: HeldTables | None = None, first_whole: date | None = None,
     ) -> None:  # fmt: skip
         self._spark = spark
         self._incarnation = incarnation
         self._seals = seals
-        table, erased, _ = held or HeldTables.of(lake)
-        self.snapshot, self._erased = table.snapshot(), erased.snapshot()
+        table, erased = bronze(lake, HeldTable), erased_table(lake, HeldTable)
+        self.snapshot = table.snapshot()
         self._evidence = partial(evidence, incarnation=incarnation, late_seconds=late_seconds)
         tomorrow = datetime.now(UTC) + timedelta(days=1)
         hour = F.col("hour")
@@ -87,9 +84,11 @@ class LakeAudit:
         days = self.snapshot.where(
             lambda file: first <= (day := file.values["dt"]) <= last or not _FIRST_DAY <= day <= impossible
         )
-        opening, whole = self._opening.date().isoformat(), (first_whole or _FIRST.date()).isoformat()
-        self._open = self.snapshot.where(lambda file: not whole <= file.values["dt"] < opening)
-        notes = self._erased.where(lambda file: not _FIRST_DAY <= file.values["dt"] < opening)
+        opening = self._opening.date().isoformat()
+        self._open, notes = (
+            each.where(lambda file: not _FIRST_DAY <= file.values["dt"] < opening)
+            for each in (self.snapshot, erased.snapshot())
+        )
         self._lake = lake
         self._read = ((table, days), (erased, notes))
         self._records = self._evidence(table.read(spark, days), seals=seals).where(self._is_held)
@@ -111,10 +110,6 @@ class LakeAudit:
         if found:  # perhaps a file that cannot be read
             return found
         return [text for table, files in read for text in wrong_files(self._spark, self._lake, table, files)]
-
-    def shrunk(self, proved: Mapping[DayTopic, int]) -> list[str]:
-        """Return, in sentences, which days of before the ledger have fewer records than were ``proved``."""
-        return shrunk(proved, self.snapshot, self._erased)
 
     def compare(self, ledger: Sequence[Mapping[str, Any]]) -> list[Cell]:
         """Return all cells of both sides; ``ledger`` has the columns of ``cell.LEDGER``."""
@@ -208,32 +203,18 @@ class LakeAudit:
         return _FIRST <= cell.hour < self._opening
 
     def _strayed(self, ledger: Sequence[Mapping[str, Any]]) -> DataFrame | None:
-        """Return records that are not judged whose ids lie between the judged ones; None if there are none.
+        """Return records of hours that are not judged whose ids lie between the judged ones; None if there are none.
 
         Ids rise with time, so there are few: neighbours of the first and last hour, and copies with another date. A
-        proved day has the ledger's events only, and therefore none of these. Files that are not read are of other days,
-        so no record of them is judged.
+        proved day has the ledger's events only, and therefore none of these.
         """
         lows = [row["owed_low"] for row in ledger]
         if not lows:
             return None
         low, high = min(lows), max(row["owed_high"] for row in ledger)
-        read = {file.path for file in self._read[0][1].files}
         overlapping = self._open.where(
             lambda file: file.numbers is None or (file.numbers[0] <= high and low <= file.numbers[1])
         )
-        found = self._ids_of(overlapping.where(lambda file: file.path in read), low, high).where(~self._is_held)
-        unread = overlapping.where(lambda file: file.path not in read)
-        beyond = found.unionByName(self._ids_of(unread, low, high)) if unread.files else found
+        rows = self._table.read(self._spark, overlapping).where(F.col("event_number").between(low, high))
+        beyond = self._evidence(rows).where("id IS NOT NULL").where(~self._is_held)
         return beyond if beyond.limit(1).count() else None
-
-    def _ids_of(self, files: Snapshot, low: int, high: int) -> DataFrame:
-        """Return the evidence of the records of these files that have an id from ``low`` to ``high``."""
-        rows = self._table.read(self._spark, files).where(F.col("event_number").between(low, high))
-        return self._evidence(rows).where("id IS NOT NULL")
-
-    def with_open_hours(self, places: Collection[DayTopic], until: datetime) -> set[DayTopic]:
-        """Return those of the places in whose files a record is of an hour from ``until`` on, which is judged later."""
-        files = self.snapshot.where(lambda file: (file.day, file.values["topic"]) in places)
-        late = self._table.read(self._spark, files).where(believed_at(F.col("archived_at")) >= F.lit(until))
-        return {(row["dt"] or date.min, row["topic"] or "") for row in late.select("dt", "topic").distinct().collect()}

@@ -31,8 +31,6 @@ QUARANTINED: Final = (
     "table string, path string, rows long, bytes long, reason string, run string, quarantined_at timestamp, dt date"
 )
 """``table`` and ``path``: the former table of the file, and its path there. ``dt``: the day of ``quarantined_at``."""
-_LISTED: Final = 10
-"""Sizes are listed if at least a tenth of the files is looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +68,8 @@ def inspect(
 
     ``deep``: also find each file whose bytes differ from those that were written. Raises :class:`LakeDamaged`.
     """
-    whole = table.snapshot()
-    snapshot = whole.where(is_wanted)
-    # The store's list of all files has more bytes than the heads of a few.
-    sizes = table.stored() if snapshot.files and len(snapshot.files) * _LISTED >= len(whole.files) else None
+    snapshot = table.snapshot().where(is_wanted)
+    sizes = table.stored() if snapshot.files else {}
     said = statistics(table) if snapshot.files else {}
     files = {file.path: file for file in snapshot.files}
     known = _columns(table) if snapshot.files else set()
@@ -105,16 +101,15 @@ def _columns(table: Table) -> set[str]:
 
 
 def _damage(
-    lake: LakeStorage, table: Table, file: DataFile, sizes: Mapping[str, int] | None, said: Mapping[str, Any],
+    lake: LakeStorage, table: Table, file: DataFile, sizes: Mapping[str, int], said: Mapping[str, Any],
     known: Collection[str],
 ) -> Damage | None:  # fmt: skip
     """Return the fault of a file. It is taken for lost if its size, its footer or its rows differ.
 
-    ``sizes``: those of all files in the table's folder; None if nobody has listed them. ``known``: the columns in the
-    log's schema.
+    ``known``: the columns in the log's schema.
     """
     path = lake.relative(table.place(file))
-    size = lake.info(path).size if sizes is None or is_uri(path) else sizes.get(path)
+    size = sizes.get(path) if path in sizes or not is_uri(path) else lake.info(path).size
     if size is None:
         return Damage(file, "it is missing")
     metadata = _footer(lake, path)

@@ -19,7 +19,7 @@ from app.cli.pipeline.auditing.erasures import judged_erasures
 from app.cli.pipeline.auditing.memory import recalled
 from app.cli.pipeline.auditing.metrics import write_metrics
 from app.cli.pipeline.auditing.note import audit_noted
-from app.cli.pipeline.auditing.omissions import before_ledger, deleted_days, shrunk_days
+from app.cli.pipeline.auditing.omissions import before_ledger, deleted_days
 from app.cli.pipeline.auditing.recount import Recount, recounted, uncounted
 from app.cli.pipeline.auditing.report import AuditReport, print_report
 from app.cli.pipeline.auditing.seals import known_seals, more_unproved, note_unproved, noted_since
@@ -155,20 +155,20 @@ async def _audit(
 async def _compared(connection: Session, settings: Settings, storage: LakeStorage, question: Question) -> AuditReport:
     from app.assembly.storage import incarnation_of
     from app.checks.ledger import compare_ledger
-    from pipeline.audit.held import HeldTables
     from pipeline.audit.inquiry import in_question
     from pipeline.audit.lake_audit import LakeAudit
     from pipeline.runs import recorded_run
+    from pipeline.tables import lake_tables
 
     incarnation = await incarnation_of(connection)
     ledger = await compare_ledger(connection, incarnation)
     since, until = await _hours(connection, question)
     owed = await connection.fetch("lake.cells", settings.kafka_topic_prefix, since, until)
-    held = HeldTables.of(storage)
+    tables = lake_tables(storage)
     with recorded_run(storage, "audit", {"since": since.isoformat(), "until": until.isoformat()}) as noted:
         options = (incarnation, question.late_seconds, _repeats_are_legal(settings), "seals")
         spark = await asyncio.to_thread(session, "audit", settings)
-        memory = await recalled(connection, spark, storage, held, owed, options, since) if question.is_nightly else None
+        memory = await recalled(connection, spark, storage, owed, options) if question.is_nightly else None
         begin, whole = since, owed
         if memory is not None and memory.begin is not None:
             begin = max(since, memory.begin)
@@ -176,13 +176,10 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
         span = f"{begin:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}"
         tell(f"ledger: {counted(ledger.findings, 'finding')}; reading the lake from {span}")
         seals = await known_seals(connection, settings, storage)
-        proved_day, whole_day = (None, None) if memory is None else (memory.proved_day, memory.first_whole)
-        audit = LakeAudit(
-            spark, storage, incarnation, begin, until, question.late_seconds, seals, proved_day, held, whole_day
-        )
+        proved_day = None if memory is None else memory.proved_day
+        audit = LakeAudit(spark, storage, incarnation, begin, until, question.late_seconds, seals, proved_day)
         differences = [
-            *(await shrunk_days(connection, storage.uri, audit, since.date()) if question.since is None else ()),
-            *await departures(connection, storage, held.every), *await before_ledger(connection),
+            *await departures(connection, storage, tables), *await before_ledger(connection),
             *await asyncio.to_thread(audit.differences_seen, question.examples_max),
         ]  # fmt: skip
         kept = datetime.now(UTC) - timedelta(days=settings.retention_days or _FOR_EVER_DAYS)
@@ -211,11 +208,11 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
             await noted_since(connection, storage, audit, seals),
         )  # fmt: skip
         if memory is not None and report.exit_code == 0:
-            await memory.store(connection, audit, begin, until, cells, read.waiting)
+            await memory.store(connection, audit.snapshot, begin, until, cells, read.waiting)
         if report.exit_code == 0 and question.since is None:
             await note_unproved(connection, storage, seals, until, unsealed)
         if not report.found:
-            await store_marks(connection, storage, held.every)
+            await store_marks(connection, storage, tables)
         noted.counts = {"records": records, "unequal": unequal, "findings": report.count}
         noted.state = "findings" if report.count else noted.state
     return report

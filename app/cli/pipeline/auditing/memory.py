@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from db.pool import Session
-    from pipeline.audit.held import HeldTables
     from pipeline.audit.inquiry import Cell
-    from pipeline.audit.lake_audit import LakeAudit
     from pipeline.audit.proof import DayTopic, Proofs
+    from pipeline.delta.snapshot import Snapshot
     from pipeline.storage import LakeStorage
 
 __all__ = ["AuditMemory", "recalled"]
@@ -25,13 +24,12 @@ __all__ = ["AuditMemory", "recalled"]
 class AuditMemory:
     """The proofs of an audit: those of earlier audits that still hold, and the present digests.
 
-    The ledger knows the hours from ``since`` on. The days up to ``proved_day`` need not be read; None means that all
-    have to be. ``records`` counts the records of these days. ``unproved`` counts the cells of these days whose contents
-    could not be compared, ``unsealed`` the records that no seal proves.
+    The days up to ``proved_day`` need not be read; None means that all have to be. ``records`` counts the records of
+    these days. ``unproved`` counts the cells of these days whose contents could not be compared, ``unsealed`` the
+    records that no seal proves.
     """
 
     lake: LakeStorage
-    since: datetime
     present: Proofs
     proved_day: date | None
     records: int
@@ -45,13 +43,8 @@ class AuditMemory:
             return None
         return datetime.combine(self.proved_day + timedelta(days=1), time(), UTC)
 
-    @property
-    def first_whole(self) -> date:
-        """Return the first day of which the ledger knows each hour."""
-        return (self.since + timedelta(days=1, microseconds=-1)).date()
-
     async def store(
-        self, session: Session, audit: LakeAudit, since: datetime, until: datetime, cells: Sequence[Cell],
+        self, session: Session, snapshot: Snapshot, since: datetime, until: datetime, cells: Sequence[Cell],
         waiting: Collection[DayTopic],
     ) -> None:  # fmt: skip
         """Store the days from ``since`` until ``until`` as proved, and delete those that retention has dropped.
@@ -60,7 +53,7 @@ class AuditMemory:
         No later audit looks at a proved day again. So a day is not proved if not all records of its files were judged,
         or if Kafka has more of them. Nor is it if one of its events was ``waiting``.
         """
-        if audit.snapshot.files != self.present.snapshot.files:
+        if snapshot.files != self.present.snapshot.files:
             return
         unproved = Counter(
             (cell.hour.date(), cell.topic) for cell in cells if cell.has_contents is None and cell.bucket is not None
@@ -70,13 +63,10 @@ class AuditMemory:
         for cell in cells:
             unsealed[cell.hour.date(), cell.topic] += cell.unproved
             judged[cell.hour.date(), cell.topic] += cell.records - cell.erased
-        early = await self._early(audit, judged, until)
         days = {
             place: proof for place, proof in self.present.days.items()
-            if place in early or (since.date() <= place[0] < until.date() and proof.records == judged[place])
+            if since.date() <= place[0] < until.date() and proof.records == judged[place] and place not in waiting
         }  # fmt: skip
-        for place in waiting:
-            days.pop(place, None)
         await session.execute(
             "lake.prove", self.lake.uri, [day for day, _ in days], [topic for _, topic in days],
             [proof.digest for proof in days.values()], [proof.records for proof in days.values()],
@@ -86,25 +76,14 @@ class AuditMemory:
             "lake.forget_proofs", self.lake.uri, min((day for day, _ in self.present.days), default=until.date())
         )
 
-    async def _early(self, audit: LakeAudit, judged: Mapping[DayTopic, int], until: datetime) -> set[DayTopic]:
-        """Return the days of before the ledger, or of its beginning, with records that no audit will ever judge.
-
-        An audit that relies on proved days has not read them. They are as they were.
-        """
-        if self.proved_day is not None:
-            return set()
-        days = self.present.days.items()
-        early = {place for place, proof in days if place[0] < self.first_whole and proof.records > judged[place]}
-        return early - await asyncio.to_thread(audit.with_open_hours, early, until) if early else early
-
 
 async def recalled(
-    session: Session, spark: Any, lake: LakeStorage, held: HeldTables, ledger: Sequence[Mapping[str, Any]],
-    options: Sequence[object], since: datetime,
+    session: Session, spark: Any, lake: LakeStorage, ledger: Sequence[Mapping[str, Any]],
+    options: Sequence[object],
 ) -> AuditMemory:  # fmt: skip
     """Return the proofs of earlier audits of this lake with these options by this version.
 
-    ``ledger`` has the columns of ``cell.LEDGER``. It knows nothing of hours before ``since``.
+    ``ledger`` has the columns of ``cell.LEDGER``.
     """
     from pipeline.audit.proof import Proof, proofs_of
 
@@ -113,10 +92,10 @@ async def recalled(
         (row["day"], row["topic"]): Proof(row["digest"], row["records"], row["unproved"], row["unsealed"])
         for row in rows
     }
-    present = await asyncio.to_thread(proofs_of, spark, lake, held, ledger, [version("hookwire-server"), *options])
-    day = present.last_proved_day(proved, since.date())
+    present = await asyncio.to_thread(proofs_of, spark, lake, ledger, [version("hookwire-server"), *options])
+    day = present.last_proved_day(proved)
     if day is None:
-        return AuditMemory(lake, since, present, None, 0, 0, 0)
-    left = [proved[place] for place in present.through(day, since.date())]
+        return AuditMemory(lake, present, None, 0, 0, 0)
+    left = [proved[place] for place in present.through(day)]
     records, unproved = sum(proof.records for proof in left), sum(proof.unproved for proof in left)
-    return AuditMemory(lake, since, present, day, records, unproved, sum(proof.unsealed for proof in left))
+    return AuditMemory(lake, present, day, records, unproved, sum(proof.unsealed for proof in left))

@@ -1,4 +1,4 @@
-"""What an audit leaves out: days that retention deleted, and those before the ledger. Each is counted and printed."""
+"""What an audit leaves out: days that retention deleted, and hours before the ledger. Each is counted and printed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from runtime.counted import counted
 
 if TYPE_CHECKING:
     from db.pool import Session
-    from pipeline.audit.lake_audit import LakeAudit
 
-__all__ = ["DeletedDays", "before_ledger", "deleted_days", "shrunk_days"]
+__all__ = ["DeletedDays", "before_ledger", "deleted_days"]
 
 _CONFIRM: Final = "`hookwire pipeline retain --confirm`"
 
@@ -95,12 +94,3 @@ async def before_ledger(session: Session) -> list[str]:
         f"{row['first_hour']:%Y-%m-%d %H:%M} UTC on that were not compared, because its beginning "
         f"(hookwire.ledger_cursor.since_at) says {row['since_at']:%Y-%m-%d %H:%M} UTC: somebody moved it; set it back"
     ]
-
-
-async def shrunk_days(session: Session, lake: str, audit: LakeAudit, until: date) -> list[str]:
-    """Return in sentences which proved days before ``until`` have lost records. Raises ``DatabaseError``.
-
-    The ledger has deleted the cells of these days.
-    """
-    rows = await session.fetch("lake.proofs", lake)
-    return audit.shrunk({(row["day"], row["topic"]): row["records"] for row in rows if row["day"] < until})
