@@ -144,7 +144,6 @@ LONG = {
         "test_a_ledger_that_was_altered_accuses_neither_lake_nor_database",
         "test_an_event_that_was_moved_by_hand_is_named_on_both_sides",
     ),
-    "tests/pipeline/test_audit_erasures.py": ("test_an_erasure_counts_as_one_only_if_the_database_knows_it",),
     "tests/pipeline/test_audit_files.py": (
         "test_a_time_that_python_does_not_have_hides_no_record",
         "test_files_that_fit_the_log_are_named_by_their_events[a checkpoint that differs from the commits]",

@@ -255,7 +255,7 @@ FROM unnest($1::bigint[]) AS i(id)
 WHERE NOT EXISTS (SELECT FROM hookwire.erased_events x WHERE x.event_id = i.id)
 ORDER BY i.id;
 
--- name: of_lake
--- Return up to $3 events above $1, up to $2, that the lake has erased, lowest id first.
-SELECT x.event_id FROM hookwire.erased_events x
-WHERE x.event_id > $1 AND x.event_id <= $2 AND x.lake_at IS NOT NULL ORDER BY x.event_id LIMIT $3;
+-- name: known
+-- Return up to $3 erased events above $1, up to $2, lowest id first, and whether the lake has erased them too.
+SELECT x.event_id, x.lake_at IS NOT NULL AS is_of_lake FROM hookwire.erased_events x
+WHERE x.event_id > $1 AND x.event_id <= $2 ORDER BY x.event_id LIMIT $3;

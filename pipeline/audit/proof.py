@@ -4,8 +4,9 @@
 
     bytes of the day's files, or the store's word on their  .
     version; the log's words on them; erased records, too --.
-    cells of the ledger ------------------------------------+--> digest --> as proved before? then the day stays proved
-    options of the audit; columns that the log lacks -------'
+    cells of the ledger; erased events that it knows -------+--> digest --> as proved before? then the day stays proved
+    options of the audit, and the time of the first seals --+
+    columns that the log lacks -----------------------------'
 
 Hashing a file costs a fraction of an audit of its rows; on S3 no byte is read (``pipeline.audit.digest``). An audit
 begins after the last proved day before the first day that changed. Of that day it reads the few columns by which keys
@@ -16,6 +17,7 @@ able to forge them.
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
@@ -77,14 +79,19 @@ class Proofs:
 
 
 def proofs_of(
-    spark: SparkSession, lake: LakeStorage, ledger: Iterable[Mapping[str, Any]], options: Sequence[object]
-) -> Proofs:
-    """Return the digests of all days that retention keeps. ``ledger`` has the columns of ``cell.LEDGER``."""
+    spark: SparkSession, lake: LakeStorage, ledger: Iterable[Mapping[str, Any]], options: Sequence[object],
+    erased_events: Sequence[tuple[int, bool]] = (),
+) -> Proofs:  # fmt: skip
+    """Return the digests of all days that retention keeps. ``ledger`` has the columns of ``cell.LEDGER``.
+
+    ``erased_events``: the numbers of those that the database calls erased, in order, and whether the lake erased them.
+    """
     table, erased = bronze(lake, HeldTable), erased_table(lake, HeldTable)
     snapshot, of_erased = table.snapshot(), erased.snapshot()
     is_forgotten = forgotten(snapshot)
     parts: dict[DayTopic, list[str]] = {}
     records: dict[DayTopic, int] = {}
+    numbers: dict[DayTopic, list[int]] = {}
     for of, files in ((table, snapshot), (erased, of_erased)):
         for place, text in _hashed(spark, lake, of, files):
             parts.setdefault(place, []).append(text)
@@ -95,6 +102,10 @@ def proofs_of(
         if not is_forgotten(row["topic"], row["hour"]):
             place = row["hour"].astimezone(UTC).date(), row["topic"]
             parts.setdefault(place, []).append(json.dumps([str(value) for value in dict(row).values()]))
+            numbers.setdefault(place, []).extend((row["owed_low"], row["owed_high"]))
+    for place, owed in numbers.items():
+        first, last = bisect_left(erased_events, (min(owed),)), bisect_left(erased_events, (max(owed) + 1,))
+        parts[place].append(json.dumps(erased_events[first:last]))
     # An erased record stays erased where its whole day is dropped.
     kept = {place for place in parts if not is_forgotten(place[1], datetime.combine(place[0], time(), UTC))}
     given = json.dumps([*(str(option) for option in options), *_lacking(table), *_lacking(erased)])

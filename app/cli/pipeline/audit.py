@@ -166,7 +166,8 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
     owed = await connection.fetch("lake.cells", settings.kafka_topic_prefix, since, until)
     tables = lake_tables(storage)
     with recorded_run(storage, "audit", {"since": since.isoformat(), "until": until.isoformat()}) as noted:
-        options = (incarnation, question.late_seconds, _repeats_are_legal(settings), "seals")
+        seals = await known_seals(connection, settings, storage)
+        options = (incarnation, question.late_seconds, _repeats_are_legal(settings), seals.since)
         spark = await asyncio.to_thread(session, "audit", settings)
         memory = await recalled(connection, spark, storage, owed, options) if question.is_nightly else None
         begin, whole = since, owed
@@ -175,7 +176,6 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
             owed = [row for row in owed if row["hour"] >= begin]
         span = f"{begin:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}"
         tell(f"ledger: {counted(ledger.findings, 'finding')}; reading the lake from {span}")
-        seals = await known_seals(connection, settings, storage)
         proved_day = None if memory is None else memory.proved_day
         audit = LakeAudit(spark, storage, incarnation, begin, until, question.late_seconds, seals, proved_day)
         differences = [

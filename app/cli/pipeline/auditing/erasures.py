@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from runtime.counted import counted
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pipeline.audit.inquiry import Cell
     from pipeline.audit.lake_audit import LakeAudit
 
-__all__ = ["Erasures", "judged_erasures"]
+__all__ = ["Erasures", "judged_erasures", "known_erasures"]
 
 _PAGE: Final = 10_000
 _CONFIRM: Final = "hookwire pipeline erase --confirm"
@@ -73,11 +73,18 @@ async def _begun(session: Session, cells: Sequence[Cell], noted: frozenset[int])
     """Return the ids in the judged cells that the database calls erased in the lake, without those that it notes."""
     highs = [cell.owed_high for cell in cells if cell.owed_high is not None]
     lows = [cell.owed_low for cell in cells if cell.owed_low is not None]
-    found: list[int] = []
     if not highs or not lows:
-        return found
-    above = min(lows) - 1
-    while rows := await session.fetch("erasure.of_lake", above, max(highs), _PAGE):
-        found += [row["event_id"] for row in rows if row["event_id"] not in noted]
-        above = rows[-1]["event_id"]
+        return []
+    known = await known_erasures(session, min(lows), max(highs))
+    return [row["event_id"] for row in known if row["is_of_lake"] and row["event_id"] not in noted]
+
+
+async def known_erasures(session: Session, low: int, high: int) -> list[Mapping[str, Any]]:
+    """Return the erased events from ``low`` to ``high`` by ``event_id``, and whether the lake has erased them too.
+
+    Raises ``DatabaseError``.
+    """
+    found: list[Mapping[str, Any]] = []
+    while rows := await session.fetch("erasure.known", found[-1]["event_id"] if found else low - 1, high, _PAGE):
+        found += rows
     return found

@@ -10,6 +10,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from app.cli.pipeline.auditing.erasures import known_erasures
+
 if TYPE_CHECKING:
     from db.pool import Session
     from pipeline.audit.inquiry import Cell
@@ -83,7 +85,8 @@ async def recalled(
 ) -> AuditMemory:  # fmt: skip
     """Return the proofs of earlier audits of this lake with these options by this version.
 
-    ``ledger`` has the columns of ``cell.LEDGER``.
+    ``ledger`` has the columns of ``cell.LEDGER``. A day stands only as long as the database knows the same of erased
+    events among its ids.
     """
     from pipeline.audit.proof import Proof, proofs_of
 
@@ -92,10 +95,18 @@ async def recalled(
         (row["day"], row["topic"]): Proof(row["digest"], row["records"], row["unproved"], row["unsealed"])
         for row in rows
     }
-    present = await asyncio.to_thread(proofs_of, spark, lake, ledger, [version("hookwire-server"), *options])
+    erased = await _erased(session, ledger)
+    present = await asyncio.to_thread(proofs_of, spark, lake, ledger, [version("hookwire-server"), *options], erased)
     day = present.last_proved_day(proved)
     if day is None:
         return AuditMemory(lake, present, None, 0, 0, 0)
     left = [proved[place] for place in present.through(day)]
     records, unproved = sum(proof.records for proof in left), sum(proof.unproved for proof in left)
     return AuditMemory(lake, present, day, records, unproved, sum(proof.unsealed for proof in left))
+
+
+async def _erased(session: Session, ledger: Sequence[Mapping[str, Any]]) -> list[tuple[int, bool]]:
+    if not ledger:
+        return []
+    low, high = min(row["owed_low"] for row in ledger), max(row["owed_high"] for row in ledger)
+    return [(row["event_id"], row["is_of_lake"]) for row in await known_erasures(session, low, high)]
