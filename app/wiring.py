@@ -361,7 +361,7 @@ class _Builder:
 
     def _metrics_front(self, sockets: Sequence[socket.socket]) -> Front:
         operations, routes = operations_application(self._context, self._problems, self._request_ids)
-        return Front("metrics", self._server(operations, sockets), routes, _METRICS_DRAIN_SECONDS, self._on_loaded)
+        return Front("metrics", self._server(operations, sockets), routes, _METRICS_DRAIN_SECONDS, lambda: None)
 
     def _server(self, application: ASGIApp, sockets: Sequence[socket.socket]) -> HttpServer:
         return HttpServer(

@@ -37,7 +37,9 @@ _Candidate = tuple[ServerAddress | None, str | None]
 
 
 _BUILT_IN_BELOW: Final = 10_000
-"""A type with a lower number is the same on every server of every release."""
+"""A type with a lower number is the same on every server, but for the rows of four catalogs."""
+
+_ROWS_OF_CATALOGS: Final = frozenset({71, 75, 81, 83})
 
 _BUILT_IN: Final[dict[frozenset[int], Sequence[Any]]] = {}
 """What this process knows about built-in types, by the numbers that were asked together."""
@@ -58,14 +60,15 @@ class ServerSession(asyncpg.Connection):
         _watch(transport.get_extra_info("socket"))
 
     async def _introspect_types(self, typeoids: Iterable[int], timeout: float | None) -> tuple[Sequence[Any], Any]:
-        """Ask once in a process about built-in types. asyncpg asks in each session, also about an array of numbers, and
-        PostgreSQL needs ten milliseconds for an answer.
+        """Ask about built-in types only if this process does not know them yet.
+
+        asyncpg asks in each session, also about an array of numbers. PostgreSQL needs ten milliseconds for an answer.
         """
         asked = frozenset(typeoids)
         if (known := _BUILT_IN.get(asked)) is not None:
             return known, _NOT_RUN
         types, statement = await super()._introspect_types(typeoids, timeout)  # type: ignore[misc]  # the stubs leave it out
-        if max(asked) < _BUILT_IN_BELOW:
+        if max(asked) < _BUILT_IN_BELOW and not asked & _ROWS_OF_CATALOGS:
             _BUILT_IN[asked] = types
         return types, statement
 

@@ -16,11 +16,11 @@ from runtime.pause import pause
 __all__ = ["Periodic", "later"]
 
 _log = structlog.get_logger(__name__)
-_LATER_SECONDS_MAX = 60.0
+_LATER_SECONDS_MAX = 10.0
 
 
 def later(interval_seconds: float) -> float:
-    """Return when a first round begins that can wait: after half an interval to a whole one, at most 60 s.
+    """Return when a first round begins that can wait: after half an interval to a whole one, at most 10 s.
 
     So a start serves its first requests sooner, and processes that start together work one after the other.
     """

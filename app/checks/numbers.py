@@ -33,5 +33,5 @@ async def _partitions(connection: Bound) -> Check:
     words = f"room for {left:,} events" + (f", {days:,.0f} days at the current rate" if per_day else "")
     if left > 0 and days >= _DAYS_MIN:
         return Check("RR-05", "partitions", "ok", words)
-    cure = f"a running hookwire makes them every minute; or run as the owner of the schema: {row['made_by']}"
+    cure = f"a hookwire that runs for a minute makes them; or run as the owner of the schema: {row['made_by']}"
     return Check("RR-05", "partitions", "warn" if left > 0 else "refuse", words, cure)

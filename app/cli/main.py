@@ -35,11 +35,11 @@ _STANDARD_ERROR: Final = 2
 def main() -> None:
     """Entry point: every expected failure ends in one sentence and an exit code, never in a traceback."""
     # Before a command's event loop runs, nothing has to be closed. So Ctrl-C ends the process at once, also during
-    # imports. The loop handles Ctrl-C itself (``app.cli.entry``).
+    # imports. The loop handles Ctrl-C itself (``app.cli.process.running``).
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     _reserve_std_fds()
     # Imported objects stay. Searching them for cycles after every 700 objects would take a seventh of a start.
-    # ``app.cli.entry`` sets the thresholds for a command that serves.
+    # ``app.cli.process.running`` sets the thresholds for a command that serves.
     gc.set_threshold(200_000)
     try:
         _run()

@@ -35,7 +35,9 @@ class _LateMethod:
 
     def __call__(self, *args: object) -> Any:
         """Call the function itself: ``__repr__`` is wrapped by dataclasses and is no attribute of the class."""
-        return self._compiled()(*args)
+        function = self._compiled()
+        self._compiled = lambda: function
+        return function(*args)
 
 
 def compile_late() -> None:
