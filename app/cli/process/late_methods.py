@@ -41,9 +41,11 @@ class _LateMethod:
 
 
 def compile_late() -> None:
-    """Let dataclasses that are made from now on compile their methods at the first use."""
-    if sys.version_info < _COMPILES_AT_ONCE:
-        compile_now = dataclasses._create_fn  # type: ignore[attr-defined]  # of these versions alone
+    """Let dataclasses that are made from now on compile their methods at the first use. A second call does nothing."""
+    if sys.version_info >= _COMPILES_AT_ONCE:
+        return
+    compile_now = dataclasses._create_fn  # type: ignore[attr-defined]  # of these versions alone
+    if compile_now.__module__ == dataclasses.__name__:
 
         def late(name: str, *args: Any, **options: Any) -> _LateMethod:
             return _LateMethod(name, lambda: compile_now(name, *args, **options))

@@ -86,6 +86,15 @@ def test_an_object_is_pickled(compiles_late: None, monkeypatch: pytest.MonkeyPat
     assert pickle.loads(pickle.dumps(remade(3))) == remade(3)
 
 
+def test_a_second_call_changes_nothing(compiles_late: None) -> None:
+    late = getattr(dataclasses, "_create_fn", None)
+    compile_late()
+    place, room = make_classes()
+    assert (getattr(dataclasses, "_create_fn", None), repr(place("a")), room("a", seats=2).seats) == (
+        late, "make_classes.<locals>.Place(name='a', floor=0, notes=['made'])", 2,
+    )  # fmt: skip
+
+
 def test_a_method_is_compiled_when_it_is_first_used_and_then_is_a_function(compiles_late: None) -> None:
     place, _ = make_classes()
     before = type(vars(place)["__init__"]).__name__

@@ -13,6 +13,7 @@ from app.checks.check import Check
 from app.checks.settings import settings_checks
 from app.cli.data import has_waiting_input
 from app.cli.main import application, main
+from app.cli.process import late_methods, stand_ins
 from app.settings.settings import Settings
 from tests.app.cli.commands.test_services import hookwire
 from tests.app.conftest import RunHub
@@ -21,6 +22,13 @@ ROOT = Path(__file__).parents[3]
 
 REQUIREMENT = re.compile(r"\b(?:B|[A-Z]{2})-[A-Z]?[0-9]{2,3}\b")
 """An id of a requirement or a finding."""
+
+
+@pytest.fixture(autouse=True)
+def process_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`main` changes how its process makes classes and what it imports, and this one runs other tests."""
+    monkeypatch.setattr(late_methods, "compile_late", lambda: None)
+    monkeypatch.setattr(stand_ins, "put_stand_ins", lambda: None)
 
 
 @pytest.mark.parametrize(
