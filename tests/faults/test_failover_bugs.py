@@ -19,6 +19,7 @@ from db.replication.primary import Primary
 from db.replication.standby_fence import Required, StandbyFence, Standbys
 from event.event import Draft
 from hub.publish import Publisher
+from tests.databases import Ensure
 from tests.models import standby_fence as model
 from tests.models.explorer import Broken, explore
 
@@ -26,8 +27,9 @@ SEEDED = pytest.mark.parametrize("seeded", [True, False], ids=["seeded", "withou
 
 
 @pytest.fixture
-def seed_bug(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Put in a bug for the length of a test."""
+def seed_bug(monkeypatch: pytest.MonkeyPatch, trusted_copies: Ensure) -> Callable[[str], None]:
+    """Put in a bug for the length of a test. Who opens a database looks for drawn numbers, also in a copy."""
+    monkeypatch.setattr(Numbers, "ensure", trusted_copies)
     for owner, name in (
         (Primary, "admit"), (Primary, "hear"), (Database, "fetch_fenced"), (Settings, "has_direct_path"),
         (hub.publish, "_store"), (db.pool, "confirmed"), (Numbers, "ensure"),
