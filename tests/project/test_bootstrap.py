@@ -329,6 +329,7 @@ def test_a_slow_test_is_run_wherever_it_lies(tmp_path: Path, target: str, tests:
     marking = (ROOT / "tests" / "storeys.py").read_text(encoding="utf-8")
     hook = "\n\npytest_collection_modifyitems = mark_storeys\n"
     (tmp_path / "conftest.py").write_text(marking + hook, encoding="utf-8")
+    (tmp_path / "long_tests.txt").touch()
     said = subprocess.run(
         ["make", "--dry-run", "--silent", target, "PYTEST=pytest"],
         cwd=ROOT, capture_output=True, text=True, check=True, timeout=30,
