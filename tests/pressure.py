@@ -37,6 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.seed = random.randrange(10**6)
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:_CORES])
     config.stash[_loop] = subprocess.Popen([sys.executable, "-c", _BUSY, str(os.getpid())])
+    config.pluginmanager.register(_AtOnce(config))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -85,6 +86,18 @@ def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, py
     if call.excinfo is not None:
         report.user_properties.append(("overdue", is_overdue(call.excinfo.value)))
     return report
+
+
+class _AtOnce:
+    """Prints what failed when it has failed: the rest of the run takes most of an hour."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            terminal: Any = self._config.pluginmanager.get_plugin("terminalreporter")
+            terminal.write_line(f"\nfailed: {_kind(report)}  {reason(report)}")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

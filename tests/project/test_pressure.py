@@ -81,6 +81,15 @@ def test_what_failed_is_listed_by_its_kind(report: str) -> None:
     ], report
 
 
+def test_what_failed_is_printed_at_once(report: str) -> None:
+    """The list is at the end of the run."""
+    before = report.partition("= FAILURES")[0].partition("= ERRORS")[0]
+    lines = re.findall(r"^failed: (wrong result|overdue wait)  \S*::(\w+): ", before, re.MULTILINE)
+    assert sorted(lines) == [
+        ("overdue wait", "test_late"), ("overdue wait", "test_server"), ("wrong result", "test_wrong"),
+    ], report  # fmt: skip
+
+
 def test_the_seed_is_printed_at_the_start_and_at_the_end(report: str) -> None:
     """GU-20."""
     seeds = re.findall(r"SEED=(\d+)", report)
