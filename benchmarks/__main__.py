@@ -19,6 +19,7 @@ NAMES = (
     "services_flood", "titanic", "calls", "queues", "jobs", "pickup", "depth", "cost", "answers", "destinations",
     "verdict", "client", "intake", "kafka_source", "console", "mysql_queue", "doors", "settling", "settling_cost",
     "incidents", "standby_fence", "enqueue", "two_hubs", "backfill", "typed", "lone_event", "start", "take_over",
+    "nightly",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""S3: one set of credentials for all clients that read or write the lake there (FP-13, ADR 50).
+"""S3: one set of credentials for all clients that read or write the lake there (ADR 50).
 
 ::
 
@@ -13,10 +13,14 @@ sources, such as the role of the machine.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from pyarrow import fs
 
 __all__ = ["S3Options"]
+
+_ANSWER_SECONDS: Final = 60
+"""Pyarrow waits for 3 s by default. A busy store may take longer to list 10,000 files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,9 @@ class S3Options:
             "secret_key": self.secret_key,
             "session_token": self.session_token,
         }
-        return fs.S3FileSystem(**{name: value for name, value in given.items() if value})
+        return fs.S3FileSystem(
+            request_timeout=_ANSWER_SECONDS, **{name: value for name, value in given.items() if value}
+        )
 
     def placed(self, bucket: str) -> S3Options:
         """Return these options with the bucket's region. AWS tells it without credentials. Raises OSError."""

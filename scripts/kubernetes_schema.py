@@ -19,7 +19,9 @@ _KINDS: Final = {
     "apps/v1 Deployment": "io.k8s.api.apps.v1.Deployment", "v1 Secret": "io.k8s.api.core.v1.Secret",
     "v1 Service": "io.k8s.api.core.v1.Service",
     "policy/v1 PodDisruptionBudget": "io.k8s.api.policy.v1.PodDisruptionBudget",
-    "batch/v1 CronJob": "io.k8s.api.batch.v1.CronJob",
+    "batch/v1 CronJob": "io.k8s.api.batch.v1.CronJob", "v1 Pod": "io.k8s.api.core.v1.Pod",
+    "v1 ConfigMap": "io.k8s.api.core.v1.ConfigMap", "rbac.authorization.k8s.io/v1 Role": "io.k8s.api.rbac.v1.Role",
+    "rbac.authorization.k8s.io/v1 RoleBinding": "io.k8s.api.rbac.v1.RoleBinding",
 }  # fmt: skip
 
 

@@ -1,6 +1,9 @@
 """Runs of backfills: who holds one, pause, resume, cancellation, kills, its topics, and what the comparison says."""
 
 import asyncio
+import os
+import re
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,12 +14,15 @@ from app.cli.failure import CommandFailed
 from app.cli.pipeline.backfilling.command import backfilled
 from app.cli.pipeline.backfilling.hold import LEASE_SECONDS, HoldLost, RunHold
 from app.cli.pipeline.backfilling.lake_range import topics_of
+from app.settings.settings import Settings
 from event.identity import Incarnation
 from tests.app.conftest import Receiver, RunHub, opened, receiver, running_hub
 from tests.pipeline.backfill_harness import Backfill, bodies, is_in_order, quick_looks
 from tests.pipeline.backfill_process import RangeInMemory
 
 __all__ = ["quick_looks", "receiver", "running_hub"]
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "lake-backfill.md"
 
 pytestmark = pytest.mark.usefixtures("quick_looks")
 
@@ -80,6 +86,36 @@ async def test_a_run_that_its_process_waits_in_is_resumed(
         resumed = await backfilled(hub.settings, None, None, "--resume", 1)
         code, _ = await asyncio.wait_for(running, 60)
     assert (paused, state, resumed, code, bodies(receiver)) == (0, "paused", 0, 0, [1, 2])
+
+
+async def test_the_page_pauses_a_run_lets_it_go_on_and_cancels_it(
+    running_hub: RunHub, receiver: Receiver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its block runs as it is written, but for the number of the run, while a process holds the run."""
+    [block] = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    async with running_hub() as hub:
+        run = Backfill(hub, capsys)
+        await run.begin(receiver.callback, [1, 2])
+        receiver.gate = asyncio.Event()
+        running = asyncio.create_task(run.act())
+        await receiver.wait_for(1)
+        states = []
+        for line in block.replace("replay_3", "replay_1").splitlines():
+            await asyncio.to_thread(typed, line, hub.settings)
+            states.append((await hub.client.get("/replays/replay_1")).json()["state"])
+        receiver.gate.set()
+        with pytest.raises(CommandFailed, match=r"^it was cancelled$"):
+            await asyncio.wait_for(running, 60)
+    assert states == ["paused", "running", "cancelled"]
+
+
+def typed(line: str, settings: Settings) -> None:
+    """Let bash run a line with the hub's database and data folder."""
+    assert settings.database_url is not None
+    hub = {"DATABASE_URL": settings.database_url.get_secret_value(), "DATA_DIR": str(settings.data_dir)}
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path} | {f"HOOKWIRE_{name}": value for name, value in hub.items()}
+    subprocess.run(["bash", "-euo", "pipefail", "-c", line], env=environment, check=True, timeout=120)
 
 
 async def test_another_process_takes_a_run_only_when_its_lease_is_over(

@@ -85,6 +85,14 @@ def test_the_pages_are_followed_from_the_archive_to_the_erasure(
         "HOOKWIRE_PIPELINE_MASTER": "local[2]", "HOOKWIRE_EGRESS_ALLOW_CIDRS": "127.0.0.0/8",
     }  # fmt: skip
 
+    def installed() -> str:
+        """The doctor runs. What would change this environment is only printed."""
+        python = folder / ".venv" / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.write_text('#!/bin/sh\necho "$@"\n')
+        python.chmod(0o755)
+        return shown(blocks("pipeline.md", "sh")[0], settings, folder)
+
     def followed(page: str) -> str:
         lines = "\n".join(blocks(page, "sh lake")).replace("kafka-1:9092", kafka.bootstrap)
         return shown(lines.replace("--topic orders", f"--topic {topic}-orders"), settings, folder)
@@ -93,7 +101,8 @@ def test_the_pages_are_followed_from_the_archive_to_the_erasure(
         async with webhook() as callback:
             async with running_hub(folder, settings) as (url, _):
                 await published(url, callback)
-            printed = [await asyncio.to_thread(followed, "pipeline.md")]
+            printed = [await asyncio.to_thread(installed)]
+            printed.append(await asyncio.to_thread(followed, "pipeline.md"))
             await close_the_hour(settings)
             printed.append(await asyncio.to_thread(followed, "lake-insight.md"))
             async with running_hub(folder, settings):
@@ -103,7 +112,8 @@ def test_the_pages_are_followed_from_the_archive_to_the_erasure(
                 ]
         return [*printed, await asyncio.to_thread(followed, "lake-upkeep.md")]
 
-    archived, _, backfilled, replayed, typed, kept = asyncio.run(walked())
+    doctor, archived, _, backfilled, replayed, typed, kept = asyncio.run(walked())
+    assert doctor.startswith("-m pip install -e .[spark]\n"), doctor
     assert "the receiver got exactly the range" in backfilled, backfilled
     report = (folder / "report.html").read_text()
     assert ("2 records in 1 batch" in archived, "<svg" in report, ": 1 published" in replayed) == (True, True, True)

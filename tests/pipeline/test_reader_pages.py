@@ -1,18 +1,20 @@
-"""The Python of the page on typed rows runs as it is written, but for the lake's folder."""
+"""The Python of the pages on bronze and on typed rows runs as it is written, but for the lake's folder."""
 
 from __future__ import annotations
 
 import re
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from pipeline.delta.snapshot import Change
 from pipeline.storage import LakeStorage
 from pipeline.typed.shape import shape_of
 from pipeline.typed.tables import TAKEN, columns_of, typed_table
-from tests.pipeline.foreign import AT
+from tests.pipeline.foreign import AT, table_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = {"type": "object", "properties": {"order": {"type": "integer"}}}
@@ -27,6 +29,19 @@ def python_of(page: str, lake: LakeStorage) -> list[str]:
 @pytest.fixture
 def lake(tmp_path: Path) -> LakeStorage:
     return LakeStorage(str(tmp_path / "lake"))
+
+
+def test_bronze_is_read_by_duckdb_and_by_our_own_reader(
+    spark: SparkSession, lake: LakeStorage, capfd: pytest.CaptureFixture[str]
+) -> None:
+    table_of(lake, 2, 1)
+    by_duckdb, by_spark = python_of("reference/lake.md", lake)
+    exec(by_duckdb, {})
+    printed = capfd.readouterr().out
+    assert re.search(r"2026-01-15 +│ +orders +│ +3 ", printed), printed
+    names: dict[str, Any] = {"spark": spark}
+    exec(by_spark, names)
+    assert names["frame"].count() == 3
 
 
 def test_typed_rows_are_read_by_duckdb(lake: LakeStorage, capfd: pytest.CaptureFixture[str]) -> None:

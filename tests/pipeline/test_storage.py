@@ -87,3 +87,9 @@ def test_an_error_of_the_disk_is_an_error(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(StorageError, match="cannot be read or written"):
         LakeStorage(str(tmp_path)).add("log/1.json", b"{}")
     assert list((tmp_path / "log").iterdir()) == []
+
+
+def test_a_store_may_take_a_minute_to_answer() -> None:
+    """GP-09: a list of 10,000 files took longer than the 3 s that pyarrow allows, so an audit ended with 3."""
+    _, (options,) = S3Options("http://127.0.0.1:9", access_key="a", secret_key="b").arrow().__reduce__()
+    assert options["request_timeout"] == 60
