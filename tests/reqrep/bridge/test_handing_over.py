@@ -11,6 +11,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from app.bridges.notifier import Notifier
 from db.errors import Refused
 from db.pool import Database, PoolOptions, open_database
 from db.statements import STATEMENTS
@@ -204,3 +205,14 @@ async def test_an_event_of_a_reply_is_owed_where_a_subscription_wants_it(
     assert [tuple(event) for event in events] == [(REPLY_TOPIC, made["id"], b"done", ["webhooks"])]
     assert tuple(answered) == ("stored", protocol is not None, True)
     assert (owed, sent) == ((0, 1) if protocol is None else (1, 0))
+
+
+async def test_other_processes_hear_that_something_has_changed(bridge: Bridge, sql: asyncpg.Connection) -> None:
+    """Whatever `HOOKWIRE_SQL_NOTIFY` says: that is for transactions of others."""
+    await sql.execute("UPDATE hookwire.installation SET sql_notify = false")
+    heard = asyncio.Event()
+    await sql.add_listener("hookwire_services", lambda *_: heard.set())
+
+    await Notifier(bridge.database, 0, "request.notify").once()
+    async with asyncio.timeout(60):
+        await heard.wait()
