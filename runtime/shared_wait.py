@@ -1,7 +1,7 @@
 """Shared wait: any number of waiters share one query of the database.
 
-A change in this process, or a NOTIFY, ends a wait at once. A query finds every other change. It runs every 20 to 500 ms
-while a task waits, and never otherwise.
+A change in this process ends a wait at once. A query finds every other change. It runs every 20 to 500 ms while a task
+waits, and never otherwise; a NOTIFY lets it run at once.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ __all__ = ["SharedWait", "WaitKey"]
 
 WaitKey = tuple[str, str | None]
 _QUERY_SHARE = 20
+_NOTIFIED_SHARE = 4
+_NOTIFIED_REST_SECONDS_MAX = 1.0
 _REST_SECONDS_MAX = 5.0
 
 
@@ -55,12 +57,15 @@ class SharedWait(ABC):
                 continue
             began = time.monotonic()
             found = await self._ask()
+            ended = time.monotonic()
             seconds = shortest if found else min(seconds * 1.5, longest)
-            # The query is slow where an old snapshot keeps dead rows. It may take a twentieth of the time. A query
-            # that the database did not answer is no measure, so the rest is bounded.
-            rest_seconds = min(_QUERY_SHARE * (time.monotonic() - began), _REST_SECONDS_MAX)
+            # The query is slow where an old snapshot keeps dead rows. It may take a twentieth of the time, or a fifth
+            # where notifications come. A query that the database did not answer is no measure, so the rest is bounded.
+            rest_seconds = min(_QUERY_SHARE * (ended - began), _REST_SECONDS_MAX)
             await pause(self._again, max(seconds, rest_seconds))
             self._again.clear()
+            until = ended + min(_NOTIFIED_SHARE * (ended - began), _NOTIFIED_REST_SECONDS_MAX)
+            await asyncio.sleep(max(0.0, until - time.monotonic()))
 
     async def _wait(self, key: WaitKey, seconds: float, waiter: asyncio.Future[Any] | None = None) -> bool:
         """Return True as soon as the key is woken, False after so many seconds or at a stop. ``waiter`` gets the result

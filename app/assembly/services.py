@@ -42,7 +42,7 @@ class ServicesAssembly:
         self._metrics = RequestMetrics(registry)
         self._callbacks: Callbacks | None = None
         self.waiting = ServiceWaiting(database)
-        notifier = Notifier(database, _NOTIFY_SECONDS, "request.notify")
+        notifier = Notifier(database, _NOTIFY_SECONDS, "request.notify", "service_notifier")
         self.requests = Requests(database, self.waiting, self._requested, notifier.notify, on_event)
         self.api = ServicesContext(self.requests, self.waiting, self._metrics)
         self._reaper = RequestReaper(database, settings.history_retention_days, self._metrics.reaped)

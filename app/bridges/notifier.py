@@ -22,10 +22,12 @@ _log = structlog.get_logger(__name__)
 class Notifier(Periodic):
     """Notifies other processes after a commit of this process, with the statement of this name."""
 
-    name = "notifier"
-
-    def __init__(self, database: Database, interval_seconds: float = 0.02, statement: str = "event.notify") -> None:
+    def __init__(
+        self, database: Database, interval_seconds: float = 0.02, statement: str = "event.notify",
+        name: str = "notifier",
+    ) -> None:  # fmt: skip
         super().__init__(None)
+        self.name = name
         self._database = database
         self._statement = statement
         self._rest_seconds = interval_seconds

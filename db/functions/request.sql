@@ -48,6 +48,9 @@ BEGIN
         'default', '{1}', ARRAY['hookwire.service.' || of_service || '.reply'], '{NULL}', ARRAY[in_type],
         ARRAY['{"request-id": "' || translate(answer_request.id::text, '-', '') || '"}'], ARRAY[in_body], '{NULL}', '{NULL}', false,
         ROW(0, hookwire.origin(), 0, 0, 0, 32)::hookwire.direct_terms) AS p;
+    IF is_owed AND (SELECT i.sql_notify FROM hookwire.installation i) THEN
+        PERFORM pg_notify('hookwire_outbox', '');
+    END IF;
 END
 $function$;
 COMMENT ON FUNCTION hookwire.answer_request(uuid,bigint,bytea,text) IS
@@ -344,8 +347,10 @@ BEGIN
         FROM hookwire.services s CROSS JOIN hookwire.installation i
         CROSS JOIN LATERAL (SELECT moment + make_interval(secs => coalesce(in_expiry, s.expiry_seconds)) AS at) AS e
         CROSS JOIN LATERAL (
-            -- A request that waits goes first.
-            SELECT in_worker IS NOT NULL AND s.concurrency_max IS NULL AND NOT EXISTS (
+            -- A request that waits goes first. If the answer to this statement is lost, the worker never gets the request.
+            -- So it is leased only where the end of a lease neither ends the request nor comes late.
+            SELECT in_worker IS NOT NULL AND s.concurrency_max IS NULL AND s.idempotent AND s.tries_max > 1
+                   AND coalesce(in_lease, s.lease_seconds) <= 60 AND NOT EXISTS (
                 SELECT FROM hookwire.requests w WHERE w.service = s.name AND w.state = 'waiting') AS is_leased
         ) AS h
         WHERE s.name = in_service AND NOT s.disabled AND s.without_workers = 'queue' AND octet_length(in_body) <= i.payload_bytes_max

@@ -39,9 +39,9 @@ class Bridge:
             lambda: self.told.append("others"), lambda: self.told.append("relay"),
         )  # fmt: skip
 
-    async def worker(self, name: str = "w") -> tuple[WaitingWorker, asyncio.Task[bool]]:
+    async def worker(self, name: str = "w", lease_seconds: float = 50.0) -> tuple[WaitingWorker, asyncio.Task[bool]]:
         """A worker that waits."""
-        worker = WaitingWorker("echo", name, 100.0)
+        worker = WaitingWorker("echo", name, lease_seconds)
         task = asyncio.create_task(self.waiting.for_request(worker, 60))
         await asyncio.sleep(0)
         return worker, task
@@ -84,29 +84,37 @@ async def test_the_worker_that_has_waited_longest_gets_the_request_leased(
     assert (held.receipt.request_id, held.body, held.content_type, held.attempts) == (
         request_id, b"hello", "text/plain", 1,
     )  # fmt: skip
-    assert held.leased_until - held.created_at == await sql.fetchval("SELECT interval '100 s'")
+    assert held.leased_until - held.created_at == await sql.fetchval("SELECT interval '50 s'")
     assert await row_of(sql, request_id) == ("leased", "first", 1, True, False)
     assert (repeated, first.take(), second.take(), other.done(), bridge.told) == (False, [], [], False, [])
     other.cancel()
 
 
-@pytest.mark.parametrize("why", ["a request waits", "a limit of concurrency", "frames", "a number", "a large body"])
+UNFIT = {
+    "a limit of concurrency": ("concurrency_max", "5"), "not idempotent": ("idempotent", "false"),
+    "one try": ("tries_max", "1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", ["a request waits", *UNFIT, "a long lease", "frames", "a number", "a large body"])
 async def test_a_worker_is_only_woken_where_the_request_cannot_be_handed_over(
     bridge: Bridge, sql: asyncpg.Connection, why: str
 ) -> None:
-    """It claims then, as before. Nothing overtakes a request that waits."""
-    draft = RequestDraft(b"hello")
+    """It claims then. Nothing overtakes a request that waits. A lease whose answer was lost may end in vain."""
+    draft, lease_seconds = RequestDraft(b"hello"), 50.0
     if why == "a request waits":
         await sql.execute("SELECT hookwire.request('echo', 'older')")
-    elif why == "a limit of concurrency":
-        await sql.execute(SETTINGS.format("concurrency_max", "5"))
+    elif why in UNFIT:
+        await sql.execute(SETTINGS.format(*UNFIT[why]))
+    elif why == "a long lease":
+        lease_seconds = 61.0
     elif why == "frames":
         draft = RequestDraft(b'{"frames": ["YQ=="]}', FRAMES)
     elif why == "a number":
         draft = RequestDraft(b"hello", client="c", number="1")
     else:
         draft = RequestDraft(b"x" * 65_537)
-    worker, task = await bridge.worker()
+    worker, task = await bridge.worker(lease_seconds=lease_seconds)
 
     request_id, _ = await bridge.requests.make("echo", draft)
     assert await task
