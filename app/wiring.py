@@ -271,7 +271,7 @@ class _Builder:
         notifications = self._notifications
         services: list[Service] = [
             *self._jobs.services,
-            self._services.reaper,
+            *self._services.services,
             Listener(
                 self._connect_direct,
                 {

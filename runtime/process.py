@@ -15,7 +15,7 @@ Phases stop one after the other, producers before consumers: first HTTP, then pu
 A service that fails ends the process with an error.
 
 The process ends within ``drain_seconds`` and three more, even if a service hangs. Without this limit, closing would
-wait for a database that does not answer once for each lease, member and connection (T9).
+wait for a database that does not answer once for each lease, member and connection.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import os
 import signal
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
@@ -65,7 +66,7 @@ def last_act(act: Callable[[], object]) -> Iterator[None]:
 
 
 def end_within(seconds: float) -> None:
-    """End this process with exit code 75 after so many seconds, unless it has ended by then (F08).
+    """End this process with exit code 75 after so many seconds, unless it has ended by then.
 
     Nothing more is closed. As after a SIGKILL, nothing is lost. A thread does it, because the event loop may hang. The
     thread first runs each :func:`last_act`. Of two calls the earlier end counts.
@@ -119,6 +120,9 @@ class Process:
         self, phases: Sequence[Sequence[Service]], drain_seconds: float,
         end_within: Callable[[float], None] = lambda _: None,
     ) -> None:  # fmt: skip
+        names = Counter(service.name for phase in phases for service in phase)
+        if repeated := [name for name, count in names.items() if count > 1]:
+            raise ValueError(f"several services have the name {repeated[0]}: a stop would wait for one of them only")
         self._phases = phases
         self._drain_seconds = drain_seconds
         self._end_within = end_within

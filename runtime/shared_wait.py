@@ -1,7 +1,7 @@
-"""Shared wait: any number of waiters share one query of the database (JB-65).
+"""Shared wait: any number of waiters share one query of the database.
 
-A change in this process, or a NOTIFY, ends a wait at once. A query finds every other change. It runs every 20 to 500 ms
-while a task waits, and never otherwise.
+A change in this process ends a wait at once. A query finds every other change. It runs every 20 to 500 ms while a task
+waits, and never otherwise; a NOTIFY lets it run at once.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections import deque
+from typing import Any
 
 from runtime.pause import pause
 
@@ -17,6 +18,8 @@ __all__ = ["SharedWait", "WaitKey"]
 
 WaitKey = tuple[str, str | None]
 _QUERY_SHARE = 20
+_NOTIFIED_SHARE = 4
+_NOTIFIED_REST_SECONDS_MAX = 1.0
 _REST_SECONDS_MAX = 5.0
 
 
@@ -25,7 +28,7 @@ class SharedWait(ABC):
 
     def __init__(self, pause_seconds: tuple[float, float] = (0.02, 0.5)) -> None:
         self._pause_seconds = pause_seconds
-        self._waiters: dict[WaitKey, deque[asyncio.Future[None]]] = {}
+        self._waiters: dict[WaitKey, deque[asyncio.Future[Any]]] = {}
         self._begun = asyncio.Event()
         self._again = asyncio.Event()
         self._stopping = False
@@ -54,18 +57,23 @@ class SharedWait(ABC):
                 continue
             began = time.monotonic()
             found = await self._ask()
+            ended = time.monotonic()
             seconds = shortest if found else min(seconds * 1.5, longest)
-            # The query is slow where an old snapshot keeps dead rows. It may take a twentieth of the time. A query
-            # that the database did not answer is no measure, so the rest is bounded.
-            rest_seconds = min(_QUERY_SHARE * (time.monotonic() - began), _REST_SECONDS_MAX)
+            # The query is slow where an old snapshot keeps dead rows. It may take a twentieth of the time, or a fifth
+            # where notifications come. A query that the database did not answer is no measure, so the rest is bounded.
+            rest_seconds = min(_QUERY_SHARE * (ended - began), _REST_SECONDS_MAX)
             await pause(self._again, max(seconds, rest_seconds))
             self._again.clear()
+            until = ended + min(_NOTIFIED_SHARE * (ended - began), _NOTIFIED_REST_SECONDS_MAX)
+            await asyncio.sleep(max(0.0, until - time.monotonic()))
 
-    async def _wait(self, key: WaitKey, seconds: float) -> bool:
-        """Return True as soon as the key is woken, False after so many seconds or at a stop."""
+    async def _wait(self, key: WaitKey, seconds: float, waiter: asyncio.Future[Any] | None = None) -> bool:
+        """Return True as soon as the key is woken, False after so many seconds or at a stop. ``waiter`` gets the result
+        of the wake-up.
+        """
         if self._stopping or seconds <= 0:
             return False
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiter = asyncio.get_running_loop().create_future() if waiter is None else waiter
         self._waiters.setdefault(key, deque()).append(waiter)
         self._begun.set()
         try:
@@ -77,16 +85,36 @@ class SharedWait(ABC):
             self._leave(key, waiter)
         return not self._stopping
 
-    def _wake(self, key: WaitKey, count: int | None = None) -> None:
-        """End this many waits for the key, the oldest first; None: all."""
-        for waiter in [waiter for waiter in self._waiters.get(key, ()) if not waiter.done()][:count]:
-            waiter.set_result(None)
+    def _wake(self, key: WaitKey, count: int | None = None, result: object = None) -> int:
+        """End this many waits for the key, the oldest first; None: all. Return how many there were."""
+        waiters = [waiter for waiter in self._waiters.get(key, ()) if not waiter.done()][:count]
+        for waiter in waiters:
+            waiter.set_result(result)
+        return len(waiters)
 
-    def _leave(self, key: WaitKey, waiter: asyncio.Future[None]) -> None:
-        waiters = self._waiters[key]
-        waiters.remove(waiter)
-        if not waiters:
-            del self._waiters[key]
+    def _reserve(self, key: WaitKey) -> asyncio.Future[Any] | None:
+        """Return the oldest wait for the key, which nothing else wakes until its result is set or it is put back."""
+        waiter = next((waiter for waiter in self._waiters.get(key, ()) if not waiter.done()), None)
+        if waiter is not None:
+            self._leave(key, waiter)
+        return waiter
+
+    def _put_back(self, key: WaitKey, waiter: asyncio.Future[Any]) -> None:
+        """Let a reserved wait go on as the oldest one."""
+        if waiter.done():
+            return
+        if self._stopping:
+            waiter.set_result(None)
+            return
+        self._waiters.setdefault(key, deque()).appendleft(waiter)
+        self._begun.set()
+
+    def _leave(self, key: WaitKey, waiter: asyncio.Future[Any]) -> None:
+        waiters = self._waiters.get(key)
+        if waiters is not None and waiter in waiters:
+            waiters.remove(waiter)
+            if not waiters:
+                del self._waiters[key]
 
     @abstractmethod
     async def _ask(self) -> bool:

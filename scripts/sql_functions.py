@@ -46,9 +46,10 @@ _NAMES = {
     "rabbithub": "ensure_built_in_exchanges",
     "relay": "assert_origin groups_of last_batch_no note_batch_no origin scope_of",
     "request": (
-        "answer_of check_contents check_service_name check_services_open claim_requests close_request extend_requests "
-        "forget_requests frames_body frames_type has_workers lease_requests parse_frames reap_requests release_request "
-        "reply reply_by request request_by request_id service_settings settle_requests store_requests"
+        "answer_of answer_request check_contents check_service_name check_services_open claim_requests close_request "
+        "extend_requests forget_requests frames_body frames_type has_workers is_plain_type lease_requests make_request "
+        "parse_frames reap_requests release_request reply reply_by request request_by request_id service_settings "
+        "settle_requests store_requests"
     ),
     "source": "take_records",
     "topic": "is_quiet",

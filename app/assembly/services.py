@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 
+from app.bridges.notifier import Notifier
 from app.bridges.subscribed_callbacks import SubscribedCallbacks
 from app.settings.settings import Settings
 from app.web.api.route.context import ServicesContext
@@ -17,15 +19,19 @@ from reqrep.bridge.metrics import RequestMetrics
 from reqrep.bridge.reaper import RequestReaper
 from reqrep.bridge.requests import Requests
 from reqrep.bridge.waiting import ServiceWaiting
+from runtime.process import Service
 from webhooks.subscriber import Subscribers
 
 __all__ = ["ServicesAssembly"]
 
+_NOTIFY_SECONDS: Final = 0.005
+"""Callers and workers of other processes wait for these notifications, so they follow each other faster than others."""
+
 
 class ServicesAssembly:
-    """The parts of the bridge. ``api`` serves the routes; ``reaper`` may run in any number of processes.
+    """The parts of the bridge. ``api`` serves the routes; ``services`` may run in any number of processes.
 
-    ``on_event`` is called after a reply was published.
+    ``on_event`` is called after a reply was published whose event a relay has to send.
     """
 
     def __init__(
@@ -36,15 +42,17 @@ class ServicesAssembly:
         self._metrics = RequestMetrics(registry)
         self._callbacks: Callbacks | None = None
         self.waiting = ServiceWaiting(database)
-        self.requests = Requests(database, self._requested, self.waiting.over, on_event)
+        notifier = Notifier(database, _NOTIFY_SECONDS, "request.notify", "service_notifier")
+        self.requests = Requests(database, self.waiting, self._requested, notifier.notify, on_event)
         self.api = ServicesContext(self.requests, self.waiting, self._metrics)
-        self.reaper = RequestReaper(database, settings.history_retention_days, self._metrics.reaped)
+        self._reaper = RequestReaper(database, settings.history_retention_days, self._metrics.reaped)
+        self.services: Sequence[Service] = [self._reaper, notifier]
 
     @property
     def due(self) -> Mapping[str, Callable[[], None]]:
         """Return the service to notify for each column of the statement ``due.poll``."""
         of_callbacks = {"callbacks": self._callbacks.poll_now} if self._callbacks is not None else {}
-        return {"requests": self.reaper.notify, **of_callbacks}
+        return {"requests": self._reaper.notify, **of_callbacks}
 
     def make_callbacks(self, outbound: Outbound, subscribers: Subscribers) -> Callbacks:
         """Return the service that works by callbacks, for the role that delivers."""
@@ -55,6 +63,5 @@ class ServicesAssembly:
         return self._callbacks
 
     def _requested(self, service: str) -> None:
-        self.waiting.available(service)
         if self._callbacks is not None:
             self._callbacks.requested(service)

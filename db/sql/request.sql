@@ -2,7 +2,18 @@
 
 -- name: make
 -- Store a request made by HTTP: service, body, content type, caller, client, number, expiry.
-SELECT translate(r.id::text, '-', '') AS id, r.repeated FROM hookwire.request_by($1, $2, $3, 'http', $4, $5, $6, $7) AS r;
+SELECT translate(r.id::text, '-', '') AS id, r.repeated, r.claim
+FROM hookwire.make_request($1, $2, $3, $4, $5, $6, $7, NULL, NULL) AS r;
+
+-- name: make_for
+-- Store a request as `make` does, leased to the worker $8 for $9 seconds if no other request waits.
+SELECT translate(r.id::text, '-', '') AS id, r.repeated, r.claim, r.lease_until, r.created_at
+FROM hookwire.make_request($1, $2, $3, $4, $5, $6, $7, $8, $9) AS r;
+
+-- name: take_back
+-- Return a request to the queue that its worker never got.
+UPDATE hookwire.requests r SET state = 'waiting', claim = NULL, worker = NULL, attempts = r.attempts - 1, deadline_at = r.expires_at
+WHERE r.id = $1::text::uuid AND r.claim = $2 AND r.state IN ('waiting', 'leased');
 
 -- name: lease
 SELECT translate(l.id::text, '-', '') AS id, l.claim, l.attempts, l.lease_until, l.created_at,
@@ -10,7 +21,7 @@ SELECT translate(l.id::text, '-', '') AS id, l.claim, l.attempts, l.lease_until,
 FROM hookwire.lease_requests($1, $2, $3, $4, $5, coalesce($6, hookwire.answer_bytes_max())) AS l;
 
 -- name: reply
-SELECT hookwire.reply_by($1::text::uuid, $2, $3, $4);
+SELECT a.outcome, a.is_owed, a.is_plain FROM hookwire.answer_request($1::text::uuid, $2, $3, $4) AS a;
 
 -- name: lease_for_callbacks
 -- Claim requests for callbacks. $1: subscriptions that take no more for now. Claim for other subscriptions whose
@@ -29,7 +40,7 @@ FROM (SELECT x.id, x.version, x.service, x.public_id, coalesce(x.timeout_seconds
 SELECT hookwire.release_request($1::text::uuid, $2, $3, $4);
 
 -- name: get
--- A request made by HTTP is visible to its caller only (ZU-12). The principal NULL means no authentication.
+-- A request made by HTTP is visible to its caller only. The principal NULL means no authentication.
 SELECT translate(r.id::text, '-', '') AS id, r.service, r.state, r.via, r.caller, r.attempts, r.worker, r.created_at, r.expires_at, r.answered_at,
        r.last_error, hookwire.frames_type(r.reply_content_type, r.reply_frame_bytes) AS content_type,
        hookwire.frames_body(r.reply, r.reply_frame_bytes) AS reply
@@ -42,6 +53,10 @@ SELECT r.service FROM hookwire.requests r WHERE r.id = $1::text::uuid;
 -- name: close
 SELECT hookwire.forget_requests(ARRAY(SELECT r.id FROM hookwire.requests r WHERE r.id = $1::text::uuid
                                       AND ($2::text IS NULL OR r.via <> 'http' OR r.caller IS NULL OR r.caller = $2)), $3);
+
+-- name: notify
+-- Whoever misses it polls, so nobody waits for a disk or a standby.
+SELECT pg_notify('hookwire_services', '') FROM (SELECT set_config('synchronous_commit', 'off', true)) AS s;
 
 -- name: list
 -- Newest first, without contents.
@@ -74,8 +89,7 @@ DELETE FROM hookwire.request_archive WHERE ctid = ANY (ARRAY(
     SELECT a.ctid FROM hookwire.request_archive a WHERE a.closed_at < now() - make_interval(days => $2) ORDER BY a.closed_at LIMIT $1));
 
 -- name: store
--- Store requests made by ZeroMQ: services, bodies, lengths of frames, users. They wait until the retention ends
--- (TI-10).
+-- Store requests made by ZeroMQ: services, bodies, lengths of frames, users. They wait until the retention ends.
 SELECT translate(s.id::text, '-', '') AS id
 FROM hookwire.store_requests($1::text[], $2::bytea[], 'zeromq', array_fill(NULL::text, ARRAY[cardinality($1::text[])]), $3::text[], $4::text[], NULL, NULL,
                              array_fill('Infinity'::double precision, ARRAY[cardinality($1::text[])])) AS s ORDER BY s.item;

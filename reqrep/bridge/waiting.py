@@ -5,10 +5,14 @@ At most as many workers wake up as requests wait, the longest-waiting worker fir
 
 from __future__ import annotations
 
+import asyncio
+
 import structlog
 
 from db.errors import DatabaseError
 from db.pool import Database
+from reqrep.bridge.plain_reply import PlainReply
+from reqrep.bridge.waiting_worker import WaitingWorker
 from runtime.shared_wait import SharedWait
 
 __all__ = ["ServiceWaiting"]
@@ -26,22 +30,48 @@ class ServiceWaiting(SharedWait):
     def __init__(self, database: Database, pause_seconds: tuple[float, float] = (0.02, 0.5)) -> None:
         super().__init__(pause_seconds)
         self._database = database
+        self._workers: dict[asyncio.Future[None], WaitingWorker] = {}
 
-    async def for_request(self, service: str, seconds: float) -> bool:
-        """Return True as soon as the service may have a request, False after the time or when hookwire stops."""
-        return await self._wait((service, _WORKER), seconds)
+    async def for_request(self, worker: WaitingWorker, seconds: float) -> bool:
+        """Return True as soon as the worker's service may have a request, or the worker was handed one. Return False
+        after the time or when hookwire stops.
+        """
+        waiter = worker.waiter()
+        self._workers[waiter] = worker
+        try:
+            return await self._wait((worker.service, _WORKER), seconds, waiter) or worker.has_request
+        finally:
+            del self._workers[waiter]
 
-    async def for_reply(self, request_id: str, seconds: float) -> bool:
-        """Return True as soon as the request may be over, False after the time or when hookwire stops."""
-        return await self._wait((request_id, _CALLER), seconds)
+    async def for_reply(self, request_id: str, seconds: float) -> PlainReply | bool:
+        """Return the reply if a worker gave it to this process. Return True as soon as the request may be over, False
+        after the time or when hookwire stops.
+        """
+        waiter: asyncio.Future[PlainReply | None] = asyncio.get_running_loop().create_future()
+        if not await self._wait((request_id, _CALLER), seconds, waiter):
+            return False
+        return waiter.result() or True
 
     def available(self, service: str, count: int = 1) -> None:
         """Wake as many workers of a service as it has waiting requests."""
         self._wake((service, _WORKER), count)
 
-    def over(self, request_id: str) -> None:
-        """Wake the callers of a request that was answered or closed, or has failed."""
-        self._wake((request_id, _CALLER))
+    def over(self, request_id: str, reply: PlainReply | None = None) -> bool:
+        """Wake the callers of a request that was answered or closed, or has failed; return whether there are any."""
+        return bool(self._wake((request_id, _CALLER), None, reply))
+
+    def reserve(self, service: str) -> WaitingWorker | None:
+        """Return the worker that has waited longest, for a request that the caller makes; None: no worker waits here.
+
+        The caller gives it the request, or puts it back.
+        """
+        waiter = self._reserve((service, _WORKER))
+        return None if waiter is None else self._workers[waiter]
+
+    def put_back(self, worker: WaitingWorker) -> None:
+        """Let a reserved worker wait on, unless its wait is over."""
+        if (waiter := worker.waiting) is not None:
+            self._put_back((worker.service, _WORKER), waiter)
 
     async def _ask(self) -> bool:
         try:

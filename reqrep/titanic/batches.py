@@ -1,8 +1,13 @@
-"""Batches: calls that arrive during a run share the next run, and so share one commit."""
+"""Batches: calls that arrive during a run share the next run, and so share one commit.
+
+After a run, its callers get their answers and may call again. The next run therefore waits for them, but at most for
+half the time of the last one. Without this wait, the first caller to return would get a commit alone.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
@@ -10,6 +15,7 @@ from db.errors import OutcomeUnknown, Refused
 
 __all__ = ["Batches"]
 
+_GATHER_SECONDS_MAX = 0.005
 Given = TypeVar("Given")
 Result = TypeVar("Result")
 
@@ -42,6 +48,8 @@ class Batches(Generic[Given, Result]):
         self._at_once = at_once
         self._waiting: list[_Call[Given, Result]] = []
         self._running = 0
+        self._wanted = 0
+        self._gathering: asyncio.TimerHandle | None = None
 
     async def add(self, item: Given) -> Result:
         """Return the item's result. Raise the exception of its run."""
@@ -67,13 +75,35 @@ class Batches(Generic[Given, Result]):
                 self._pass_turn()
 
     def _pass_turn(self) -> None:
-        """Let the caller that has waited longest run the next batch, unless ``at_once`` runs are in progress."""
-        if self._waiting and self._running < self._at_once and not self._waiting[0].turn.done():
-            self._running += 1
-            self._waiting[0].turn.set_result(None)
+        """Let the caller that has waited longest run the next batch. It is not its turn while ``at_once`` runs are in
+        progress, or while the callers of the last one are expected.
+        """
+        if not self._waiting or self._running >= self._at_once or self._waiting[0].turn.done():
+            return
+        if self._gathering is not None:
+            if len(self._waiting) < self._wanted:
+                return
+            self._gathering.cancel()
+            self._gathering = None
+        self._running += 1
+        self._waiting[0].turn.set_result(None)
+
+    def _gather(self, answered: int, seconds: float) -> None:
+        """Expect the callers that were answered after so many seconds, beside those that wait."""
+        self._wanted = min(answered + len(self._waiting), self._most)
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
+        if self._wanted > max(1, len(self._waiting)):
+            self._gathering = asyncio.get_running_loop().call_later(_patience(seconds), self._gathered)
+
+    def _gathered(self) -> None:
+        self._gathering = None
+        self._pass_turn()
 
     async def _run_next(self) -> None:
         batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+        began = time.monotonic()
         try:
             await self._answer(batch)
         except BaseException:  # Cancelled: it is unknown whether the batch was stored.
@@ -81,6 +111,7 @@ class Batches(Generic[Given, Result]):
             raise
         finally:
             self._running -= 1
+            self._gather(len(batch), time.monotonic() - began)
             self._pass_turn()
 
     async def _answer(self, batch: Sequence[_Call[Given, Result]]) -> None:
@@ -98,6 +129,11 @@ class Batches(Generic[Given, Result]):
             for call, result in zip(batch, results, strict=True):
                 if not call.answer.done():
                     call.answer.set_result(result)
+
+
+def _patience(run_seconds: float) -> float:
+    """Return how long to wait for the callers of a run that has taken so many seconds."""
+    return min(run_seconds / 2, _GATHER_SECONDS_MAX)
 
 
 def _fail(batch: Sequence[_Call[Given, Result]], error: Exception) -> None:

@@ -57,6 +57,12 @@ async def test_phases_stop_one_after_the_other() -> None:
     assert diary == ["stop front", "end front", "stop publisher", "end publisher", "stop relay", "end relay"]
 
 
+def test_two_services_of_one_name_are_refused() -> None:
+    """A stop would wait in the first one's phase for the other, which is asked to stop later."""
+    with pytest.raises(ValueError, match="several services have the name relay"):
+        Process([*phases("front", "relay", diary=[]), *phases("relay", diary=[])], 5.0)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_stops_it_softly(number: signal.Signals) -> None:
     diary: list[str] = []

@@ -7,10 +7,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Depends
+from fastapi import Depends, Request
 
 from app.web.api.route.context import Context, context_of
 
 __all__ = ["In"]
 
-In = Annotated[Context, Depends(context_of)]
+
+async def _context_in(request: Request) -> Context:
+    """Return the context. FastAPI would call a plain function in a thread, which costs as much as some routes."""
+    return context_of(request)
+
+
+In = Annotated[Context, Depends(_context_in)]

@@ -84,3 +84,35 @@ async def test_calls_whose_runner_was_cancelled_hear_that_their_outcome_is_unkno
         results = await asyncio.gather(*calls, return_exceptions=True)
 
     assert ([type(result) for result in results], runs.seen) == ([asyncio.CancelledError, OutcomeUnknown], [["a", "b"]])
+
+
+async def _again(batches: Batches[str, str], turns: int) -> None:
+    """A caller that asks a second time, so many turns of the loop after its first answer."""
+    await batches.add("a")
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await batches.add("b")
+
+
+async def test_a_run_waits_for_the_callers_that_the_last_one_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the first of them to return would get a run of its own, and the others the next one."""
+    monkeypatch.setattr("reqrep.titanic.batches._patience", lambda _: 2 * DEADLINE_SECONDS)
+    runs = Runs()
+    batches: Batches[str, str] = Batches(runs)
+    async with asyncio.timeout(DEADLINE_SECONDS), asyncio.TaskGroup() as group:
+        for turns in (0, 20, 40):
+            group.create_task(_again(batches, turns))
+        runs.go.set()
+
+    assert [len(seen) for seen in runs.seen] == [3, 3]
+
+
+async def test_a_run_does_not_wait_for_long_for_a_caller_that_does_not_return() -> None:
+    runs = Runs()
+    runs.go.set()
+    batches: Batches[str, str] = Batches(runs)
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        await asyncio.gather(*(batches.add(item) for item in "abc"))
+        found = await batches.add("d")
+
+    assert (found, runs.seen[-1]) == ("D", ["d"])

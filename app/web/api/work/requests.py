@@ -26,6 +26,7 @@ from app.web.header_text import header_text
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
+from reqrep.bridge.plain_reply import PlainReply
 from reqrep.bridge.receipt import parse_receipt
 from reqrep.bridge.requests import DIFFERS, STORED, UNDER_WAY
 
@@ -207,7 +208,9 @@ async def answer_within(
     """
     until = time.monotonic() + preference.wait_seconds
     if is_new:
-        await context.services.waiting.for_reply(request_id, preference.wait_seconds)
+        reply = await context.services.waiting.for_reply(request_id, preference.wait_seconds)
+        if isinstance(reply, PlainReply):
+            return _replied(request_id, reply, preference)
     while True:
         row = await context.services.requests.get(request_id, principal_of(request))
         if row is None or not may_reach_service(request, row["service"]):
@@ -225,19 +228,23 @@ def _answer(row: Row, preference: Preference) -> Response:
     if row["state"] == "failed":
         detail = f"{row['attempts']} tries have failed; the last one: {row['last_error'] or 'no reason was given'}."
         raise Problem("request-failed", detail)
-    headers = {**_headers(row, preference), "Cache-Control": "no-store"}
-    return UserContent(row["reply"], row["content_type"], headers)
+    return _replied(row["id"], PlainReply(row["reply"], row["content_type"]), preference)
+
+
+def _replied(request_id: str, reply: PlainReply, preference: Preference) -> Response:
+    headers = {**_headers(request_id, preference), "Cache-Control": "no-store"}
+    return UserContent(reply.body, reply.content_type, headers)
 
 
 def _pending(row: Row, preference: Preference) -> Response:
     shown = PendingOut.model_validate(_listed(row))
-    headers = {"Location": f"/requests/{row['id']}", "Retry-After": "1", **_headers(row, preference)}
+    headers = {"Location": f"/requests/{row['id']}", "Retry-After": "1", **_headers(row["id"], preference)}
     return JSONResponse(shown.model_dump(mode="json"), 202, headers)
 
 
-def _headers(row: Row, preference: Preference) -> dict[str, str]:
+def _headers(request_id: str, preference: Preference) -> dict[str, str]:
     applied = {"Preference-Applied": preference.applied} if preference.applied else {}
-    return {"Hookwire-Request-Id": row["id"], **applied}
+    return {"Hookwire-Request-Id": request_id, **applied}
 
 
 def _listed(row: Row) -> dict[str, Any]:

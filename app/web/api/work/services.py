@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -26,7 +27,9 @@ from app.web.header_text import header_text
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
-from reqrep.bridge.requests import HeldRequest, RequestDraft
+from reqrep.bridge.held_request import HeldRequest
+from reqrep.bridge.requests import RequestDraft
+from reqrep.bridge.waiting_worker import WaitingWorker
 
 __all__ = ["router"]
 
@@ -224,16 +227,23 @@ async def claim(request: Request, name: Name, body: ClaimRequestsIn, context: In
     Large requests come in several claims, of some 8 MB at most.
     """
     service, until = service_name(name), time.monotonic() + body.wait_seconds
-    worker = actor_of(request)
-    requests, asked = context.services.requests, (service, body.max, body.lease_seconds, worker)
+    worker = WaitingWorker(service, actor_of(request), body.lease_seconds)
+    requests, asked = context.services.requests, (service, body.max, body.lease_seconds, worker.name)
     async with context.answers.share() as share:
-        with service_refusals():
-            held = await long_poll(
-                request,
-                context.leaving,
-                lambda: share.fetch(lambda room: requests.claim(*asked, room, key_id_of(request))),
-                lambda: context.services.waiting.for_request(service, until - time.monotonic()),
-            )
+
+        async def fetch() -> Sequence[HeldRequest]:
+            return worker.take() or await share.fetch(lambda room: requests.claim(*asked, room, key_id_of(request)))
+
+        try:
+            with service_refusals():
+                held = await long_poll(
+                    request,
+                    context.leaving,
+                    fetch,
+                    lambda: context.services.waiting.for_request(worker, until - time.monotonic()),
+                )
+        finally:
+            await requests.take_back(service, worker.take())
         return await share.list_of(held, lambda one: _held_out(service, one), lambda one: len(one.body))
 
 
