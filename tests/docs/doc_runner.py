@@ -33,6 +33,8 @@ from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import quote, urlencode
 
+import httpx
+
 from tests.waiting import block_poll
 
 ROOT = Path(__file__).parents[2]
@@ -206,6 +208,15 @@ def blocks_of(page: Path) -> list[Block]:
     ]  # fmt: skip
 
 
+def _is_ready(port: int) -> bool:
+    """Return whether all routes are there. A reader types more slowly than they are loaded."""
+    try:
+        answer = httpx.get(f"http://127.0.0.1:{port}/readyz", trust_env=False, timeout=10).json()
+    except httpx.TransportError:
+        return False
+    return bool(answer["status"] != "starting")
+
+
 @contextmanager
 def running_hub(folder: Path, port: int, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[Hub]:
     """`hookwire serve` on an embedded database in this folder, as `make run` starts it, with these settings."""
@@ -223,6 +234,10 @@ def running_hub(folder: Path, port: int, settings: Mapping[str, str] = MappingPr
                 raise BlockFailed(f"the hub did not start:\n{said}")
             if time.monotonic() > deadline:
                 raise BlockOverdue(f"the hub does not say that it runs:\n{said}")
+            block_poll()
+        while not _is_ready(port):
+            if time.monotonic() > deadline:
+                raise BlockOverdue(f"the hub does not get ready:\n{log_path.read_text()}")
             block_poll()
         line = next(line for line in said.splitlines() if line.startswith("  database  "))
         yield Hub(f"127.0.0.1:{port}", shlex.split(line)[1:])

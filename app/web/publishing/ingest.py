@@ -12,7 +12,6 @@ outcome in the answer: 202 if every line is stored, else 207. So has each elemen
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import hashlib
 import json
@@ -96,7 +95,7 @@ class Ingest:
         await self._admit(envelope.topic, scope)
         notice = self._notice_at_once(envelope, batch, body)
         if notice is None and batch.drafts and not self._notices.has_receiver(envelope.topic):
-            outcomes, notice = await asyncio.gather(self._store(batch, scope), self._notices.of(envelope.topic))
+            outcomes, notice = await self._notices.beside(self._store(batch, scope), envelope.topic)
         else:
             outcomes = await self._store(batch, scope) if batch.drafts else []
         accepted = [one for one in outcomes if isinstance(one, Accepted)]

@@ -1,16 +1,18 @@
 """Notices: tell a publisher in the answer when an event has no receiver.
 
 Notices must not slow publishing. The answer "has a receiver" is kept for two seconds. "Has none" is queried each time,
-because the next command is usually a subscription. There is one query at a time, at most a hundred in a second and a
-quarter of a second each. A publish that cannot query gets the last answer or none.
+because the next command is usually a subscription. There is one query at a time, at most a hundred in a second. It runs
+while the event is stored, and for a quarter of a second after that. A publish that cannot query gets the last answer or
+none.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from db.errors import DatabaseError
 from db.pool import Database, Row
@@ -20,6 +22,7 @@ from hub.keys import Grant
 
 __all__ = ["Notices", "notice_of", "notice_of_dropped", "notice_of_size"]
 
+_Stored = TypeVar("_Stored")
 _PAUSE_SECONDS = 0.01
 _PATIENCE_SECONDS = 0.25
 _TOPICS_MAX = 10_000
@@ -86,10 +89,19 @@ class Notices:
         answer = self._answers.get(topic)
         return answer if answer is not None and now - answer.asked_at <= self._believed_seconds else None
 
-    async def of(self, topic: str) -> str | None:
-        """Return the notice for a publish to ``topic``, which exists. Return None also if it is unknown whether a
-        receiver exists.
+    async def beside(self, storing: Coroutine[Any, Any, _Stored], topic: str) -> tuple[_Stored, str | None]:
+        """Return what ``storing`` returns, and the notice for a publish to ``topic``, which exists. The notice is None
+        also if it is unknown whether a receiver exists.
         """
+        asking = asyncio.create_task(self._of(topic), name="notice")
+        try:
+            stored = await storing
+            await asyncio.wait({asking}, timeout=_PATIENCE_SECONDS)
+            return stored, asking.result() if asking.done() else None
+        finally:
+            asking.cancel()
+
+    async def _of(self, topic: str) -> str | None:
         now = time.monotonic()
         answer = self._believed(topic, now)
         if self._asking or now < self._next_at:
@@ -99,9 +111,8 @@ class Notices:
     async def _ask(self, topic: str, now: float) -> str | None:
         self._asking = True
         try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
-                row = await self._database.fetchrow("listener.of_topic", "default", topic)
-        except (DatabaseError, TimeoutError):
+            row = await self._database.fetchrow("listener.of_topic", "default", topic)
+        except DatabaseError:
             return None
         finally:
             self._asking = False

@@ -96,7 +96,8 @@ async def test_a_leader_that_reaches_half_of_the_brokers_fences_itself_and_may_l
     ):
         lease = await next_lease(election)
         wire.hold_request = OFFSET_COMMIT if unreachable == "coordinator" else PRODUCE
-        with pytest.raises(LeadershipLost, match="no beat was confirmed in time"):
+        # On a busy machine the client may find the coordinator lost first, and then its seat is over.
+        with pytest.raises(LeadershipLost, match=r"no beat was confirmed in time|term 1 of kafka/0 is over"):
             await reigned(election, lease)
         trusted = election.trusted(0)
         wire.release()

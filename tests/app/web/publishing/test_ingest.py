@@ -538,7 +538,7 @@ async def test_the_notice_is_asked_while_the_event_is_stored(
     storing = asyncio.Event()
     publish = Publisher.publish
 
-    async def of(_self: Notices, _topic: str) -> str:
+    async def asked(_self: Notices, _topic: str) -> str:
         try:
             async with asyncio.timeout(5):
                 await storing.wait()
@@ -550,10 +550,33 @@ async def test_the_notice_is_asked_while_the_event_is_stored(
         storing.set()
         return await publish(self, *arguments)
 
-    monkeypatch.setattr(Notices, "of", of)
+    monkeypatch.setattr(Notices, "_of", asked)
     monkeypatch.setattr(Publisher, "publish", watched)
     async with running_hub() as hub:
         assert (await hub.publish("a")).headers["hookwire-notice"] == "while"
+
+
+async def test_a_notice_that_takes_long_beside_a_slow_commit_is_given(
+    running_hub: RunHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine both take long. The notice may slow a publish, but only by its patience."""
+    monkeypatch.setattr("app.web.publishing.notice._PATIENCE_SECONDS", 0.0)
+    known = asyncio.Event()
+    publish = Publisher.publish
+
+    async def asked(_self: Notices, _topic: str) -> str:
+        known.set()
+        return "nobody"
+
+    async def slow(self: Publisher, *arguments: Any) -> Any:
+        stored = await publish(self, *arguments)
+        await known.wait()
+        return stored
+
+    monkeypatch.setattr(Notices, "_of", asked)
+    monkeypatch.setattr(Publisher, "publish", slow)
+    async with running_hub() as hub:
+        assert (await hub.publish("a")).headers["hookwire-notice"] == "nobody"
 
 
 @pytest.mark.parametrize(
