@@ -1,6 +1,7 @@
 """No test sleeps or polls by itself: it waits for a condition with `until` (HO-09)."""
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -31,7 +32,7 @@ SERVER_VERBS = (
 def sleeps(tree: ast.AST) -> Iterator[int]:
     """Yield the line of each call of a `sleep` whose argument holds a number above 0."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "sleep" and node.args:
+        if isinstance(node, ast.Call) and called(node) == "sleep" and node.args:
             numbers = (part.value for part in ast.walk(node.args[0]) if isinstance(part, ast.Constant))
             if any(isinstance(number, int | float) and number > 0 for number in numbers):
                 yield node.lineno
@@ -53,7 +54,14 @@ def is_poll(step: ast.stmt) -> bool:
     call = step.value.value if isinstance(step.value, ast.Await) else step.value
     if not isinstance(call, ast.Call) or ast.unparse(call) == "asyncio.sleep(0)":
         return False
-    return ast.unparse(call.func).rpartition(".")[2] in ("poll", "block_poll", "sleep")
+    return called(call) in ("poll", "block_poll", "sleep")
+
+
+def called(call: ast.Call) -> str:
+    """Return the last name of what is called."""
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return call.func.id if isinstance(call.func, ast.Name) else ""
 
 
 def blocking(tree: ast.AST) -> Iterator[int]:
@@ -65,7 +73,7 @@ def blocking(tree: ast.AST) -> Iterator[int]:
 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
     """Yield what runs in a coroutine's loop: no function that is defined in it, and no lambda but one of `until`."""
-    polls = isinstance(node, ast.Call) and ast.unparse(node.func) == "until"
+    polls = isinstance(node, ast.Call) and called(node) == "until"
     for child in ast.iter_child_nodes(node):
         if polls or not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             yield child
@@ -74,9 +82,10 @@ def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
 
 def blocks(call: ast.Call) -> bool:
     """Return whether a call waits for a server's program, or for a condition, without an event loop."""
-    receiver, _, name = ast.unparse(call.func).rpartition(".")
-    is_server = receiver in SERVERS or receiver.endswith(".server")
-    return name == "block_until" or (is_server and name in SERVER_VERBS)
+    if called(call) not in SERVER_VERBS or not isinstance(call.func, ast.Attribute):
+        return called(call) == "block_until"
+    receiver = ast.unparse(call.func.value)
+    return receiver in SERVERS or receiver.endswith(".server")
 
 
 def only_looks(step: ast.stmt) -> bool:
@@ -86,12 +95,21 @@ def only_looks(step: ast.stmt) -> bool:
     return isinstance(step, ast.Assign | ast.AnnAssign | ast.Assert | ast.Return | ast.Break)
 
 
-def found_in(folder: Path, rule: Callable[[ast.AST], Iterator[int]] = sleeps) -> list[str]:
+Rule = Callable[[ast.AST], Iterator[int]]
+WORDS: dict[Rule, re.Pattern[str]] = {
+    sleeps: re.compile(r"\bsleep\("), hand_made_waits: re.compile(r"\bwhile\b"),
+    blocking: re.compile(rf"\bblock_until\(|\b(?:{'|'.join(SERVERS)}|server)\.(?:{'|'.join(SERVER_VERBS)})\("),
+}  # fmt: skip
+"""What a file has at least in which a rule finds anything. Most files have none of it."""
+
+
+def found_in(folder: Path, rule: Rule = sleeps) -> list[str]:
     return [
         f"{name}:{line}"
         for path in sorted((folder / "tests").rglob("*.py"))
         if (name := path.relative_to(folder).as_posix()) not in {*HARNESS, "tests/waiting.py"}
-        for line in rule(ast.parse(path.read_text(encoding="utf-8")))
+        if WORDS[rule].search(text := path.read_text(encoding="utf-8"))
+        for line in rule(ast.parse(text))
     ]
 
 
