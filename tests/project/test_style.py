@@ -30,6 +30,7 @@ LOOSE_TASKS = {
     "app/chaos/seeded_bugs.py": "the command's one piece of work, awaited beside the end of its output",
     "app/cli/consume/session.py": "a close that may hang is waited for with a limit, then left to the end of the loop",
     "app/failpoints.py": "what a fail point in its middle interrupts, cancelled in the same function",
+    "app/web/publishing/notice.py": "a question beside a commit, cancelled in the same function",
     "app/web/authentication.py": "one question for all requests that wait for its answer; it ends by itself",
     "app/bridges/listener.py": "two waits of which the first ends both; cancelled in the same function",
     "db/holders.py": "a look that ends by its own limit; a watch, cancelled in the same function",
