@@ -13,7 +13,7 @@ import statistics
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import httpx
 
@@ -21,12 +21,10 @@ from app.chaos.client import ChaosClient
 from benchmarks.cost import offer
 from benchmarks.harness import Harness, Sink, cpu_seconds, postgres_cpu_seconds, running_harness, running_sink
 from benchmarks.latency import keyed
-from runtime.port import free_port
 
 BAR_RATIO = 2.0
 ACROSS_BAR_RATIO = 3.0
 _JSON = {"Content-Type": "application/json"}
-_READY_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -40,15 +38,18 @@ class Offered:
 async def run(rate: int = 100, seconds: float = 8.0, workers: int = 8) -> list[str]:
     """Run each twice; return the lines to print."""
     found: dict[str, list[Offered]] = {"event": [], "one": [], "across": []}
-    async with running_sink() as sink, running_harness() as harness, _second_hub(harness) as (port, pid):
+    async with (
+        running_sink() as sink, running_harness() as harness,
+        running_harness("api", database_url=harness.database_url) as other,
+    ):  # fmt: skip
         async with httpx.AsyncClient(base_url=harness.url, trust_env=False) as client:
             subscription = {"topic": "bench", "callback": f"http://127.0.0.1:{sink.port}/"}
             (await client.post("/subscriptions", json=subscription)).raise_for_status()
         for _ in range(2):
             found["event"].append(await _events(harness, sink, rate, seconds))
-            for name, at in (("one", harness.port), ("across", port)):
-                async with _working(at, workers):
-                    found[name].append(await _calls(harness, [harness.pid, pid], rate, seconds))
+            for name, hub in (("one", harness), ("across", other)):
+                async with _working(hub.port, workers):
+                    found[name].append(await _calls(harness, [harness.pid, other.pid], rate, seconds))
     webhook = statistics.mean(_p50(one) for one in found["event"])
     return [
         f"{rate}/s: an event's POST to its webhook        p50 {webhook:5.1f} ms, {_processor(found['event'])}",
@@ -72,25 +73,6 @@ def _lines(what: str, found: Sequence[Offered], webhook: float, bar: float) -> l
         f"{what} p50 {p50:5.1f} ms, p99 {p99:.1f} ms, {_processor(found)}, {len(calls)} calls",
         f"    ratio of the p50 {p50 / webhook:5.2f}   (bar {bar:.1f})",
     ]
-
-
-@asynccontextmanager
-async def _second_hub(harness: Harness) -> AsyncIterator[tuple[int, int]]:
-    """Run another hub on the same database; yields its port and its process."""
-    port = free_port()
-    named = {"HOOKWIRE_LISTEN": f"127.0.0.1:{port}", "HOOKWIRE_DATA_DIR": str(harness.data_dir.parent / "second")}
-    with replace(harness, environment={**harness.environment, **named}).process("serve", "--role", "api") as process:
-        async with httpx.AsyncClient(trust_env=False) as client, asyncio.timeout(_READY_SECONDS):
-            while not await _is_ready(client, port):  # noqa: ASYNC110 - another process gets ready
-                await asyncio.sleep(0.05)
-        yield port, process.pid
-
-
-async def _is_ready(client: httpx.AsyncClient, port: int) -> bool:
-    try:
-        return (await client.get(f"http://127.0.0.1:{port}/readyz")).is_success
-    except httpx.HTTPError:
-        return False
 
 
 def _processor_seconds(harness: Harness, pids: Sequence[int]) -> float:
