@@ -57,15 +57,15 @@ class SharedWait(ABC):
                 continue
             began = time.monotonic()
             found = await self._ask()
-            ended = time.monotonic()
+            taken = time.monotonic() - began
             seconds = shortest if found else min(seconds * 1.5, longest)
             # The query is slow where an old snapshot keeps dead rows. It may take a twentieth of the time, or a fifth
             # where notifications come. A query that the database did not answer is no measure, so the rest is bounded.
-            rest_seconds = min(_QUERY_SHARE * (ended - began), _REST_SECONDS_MAX)
-            await pause(self._again, max(seconds, rest_seconds))
+            least_seconds = min(_NOTIFIED_SHARE * taken, _NOTIFIED_REST_SECONDS_MAX)
+            rest_seconds = min(_QUERY_SHARE * taken, _REST_SECONDS_MAX)
+            await asyncio.sleep(least_seconds)
+            await pause(self._again, max(seconds, rest_seconds) - least_seconds)
             self._again.clear()
-            until = ended + min(_NOTIFIED_SHARE * (ended - began), _NOTIFIED_REST_SECONDS_MAX)
-            await asyncio.sleep(max(0.0, until - time.monotonic()))
 
     async def _wait(self, key: WaitKey, seconds: float, waiter: asyncio.Future[Any] | None = None) -> bool:
         """Return True as soon as the key is woken, False after so many seconds or at a stop. ``waiter`` gets the result
