@@ -229,15 +229,11 @@ def running_hub(folder: Path, port: int, settings: Mapping[str, str] = MappingPr
         )  # fmt: skip
     try:
         deadline = time.monotonic() + 60
-        while "  database  " not in (said := log_path.read_text()):
+        while "  database  " not in (said := log_path.read_text()) or not _is_ready(port):
             if child.poll() is not None:
                 raise BlockFailed(f"the hub did not start:\n{said}")
             if time.monotonic() > deadline:
-                raise BlockOverdue(f"the hub does not say that it runs:\n{said}")
-            block_poll()
-        while not _is_ready(port):
-            if time.monotonic() > deadline:
-                raise BlockOverdue(f"the hub does not get ready:\n{log_path.read_text()}")
+                raise BlockOverdue(f"the hub does not say that it runs, or is not ready:\n{said}")
             block_poll()
         line = next(line for line in said.splitlines() if line.startswith("  database  "))
         yield Hub(f"127.0.0.1:{port}", shlex.split(line)[1:])
