@@ -304,7 +304,7 @@ class Night:
 
     async def _note(self) -> None:
         async with self._session() as session:
-            await session.execute("lake_mark.seal", LAKE, datetime(1970, 1, 1, tzinfo=UTC), 0, self._keys.names[0])
+            await session.execute("lake_mark.seal", LAKE, _EPOCH, 0, self._keys.names[0])
             await store_marks(session, self.place.store, lake_tables(self.place.store))
 
     @asynccontextmanager
