@@ -91,10 +91,13 @@ async def test_a_run_that_its_process_waits_in_is_resumed(
 async def test_the_page_pauses_a_run_lets_it_go_on_and_cancels_it(
     running_hub: RunHub, receiver: Receiver, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its block runs as it is written, but for the number of the run, while a process holds the run."""
+    """Its block runs as it is written, but for the number of the run, while a process holds the run.
+
+    Both events have one key, so the second waits for the answer to the first, and its attempt looks at the run.
+    """
     [block] = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     async with running_hub() as hub:
-        run = Backfill(hub, capsys)
+        run = Backfill(hub, capsys, keys=1)
         await run.begin(receiver.callback, [1, 2])
         receiver.gate = asyncio.Event()
         running = asyncio.create_task(run.act())
