@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -53,6 +54,20 @@ def test_an_empty_list_of_references_is_none_and_not_that_of_the_preset() -> Non
 )  # fmt: skip
 def test_an_event_type_becomes_words_of_the_topic(kind: str, topic: str) -> None:
     assert draft("shopify", {"x-shopify-topic": kind}, b"{}").topic == topic
+
+
+def test_a_long_type_in_many_places_of_a_template_is_not_repeated_before_the_cut() -> None:
+    body = json.dumps({"type": "a" * 500_000}).encode()
+    settings: dict[str, Any] = {"type": ["body:type"], "topic": "shop" + ".{type}" * 200}
+    tracemalloc.start()
+    try:
+        made = draft("hmac", {}, body, **settings)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert made.topic == "shop." + "a" * 244
+    assert peak < 20_000_000, f"{peak:,} bytes of memory for one topic"
 
 
 def test_a_type_cannot_reach_the_topics_of_the_hub() -> None:
