@@ -3,7 +3,7 @@
 ======================  ==========================================================================================
 a sink is *paused*      a person paused it; whatever else is wrong with it is told beside
 a sink is *down*        a process reports that its broker does not answer or is refused, or no relay carries it
-a source is *down*      the process that reads it reports a failure, or is gone, or nobody has a partition of it
+a source is *down*      the process that reads it reports a failure, or nobody reads it, or has a partition of it
 a pattern *fails*       nobody reads a Kafka topic that fits it
 a publisher *fails*     its hub has denied or not verified our subscription, or its topic cannot be fetched
 a source has *dead*     records or messages that it refused, for a day; it is *held* while such a record holds keys
@@ -32,6 +32,7 @@ _STARTING_SECONDS: Final = 15.0
 _UNASSIGNED_SECONDS: Final = 60.0
 _RANKS: Final = {"refusing": -1, "passing over": -1, "backing off": 1, "idle": 2}
 _TOLD_STATES: Final[dict[str, PartState]] = {"refusing": "dead", "passing over": "failing"}
+_FORGET: Final = "if it shall not be read, run: hookwire sources forget"
 _DEAD_FOR: Final = timedelta(days=1)
 _SINK_NAMES: Final = {"kafka": "Kafka", "amqp": "AMQP"}
 _SETTINGS: Final = {"kafka": "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS", "amqp": "HOOKWIRE_AMQP_URL"}
@@ -167,7 +168,7 @@ def _reading(told: Sequence[Row], now: datetime) -> tuple[PartState, str, dateti
     best = min(told, key=lambda report: (not report["is_alive"], _RANKS.get(report["state"], 0), report["since"]))
     since = best["since"]
     if not best["is_alive"]:
-        return "down", f"its process {best['process']} is gone since {format_moment(best['until'])}", best["until"]
+        return _unread(max(told, key=lambda report: report["until"]), now)
     if best["state"] == "backing off":
         return "down", f"it is not read since {format_moment(since)}; {best['reason']}", since
     if best["state"] == "idle" and _age(since, now) > _UNASSIGNED_SECONDS:
@@ -178,6 +179,18 @@ def _reading(told: Sequence[Row], now: datetime) -> tuple[PartState, str, dateti
     if best["state"] in _TOLD_STATES:
         return _TOLD_STATES[best["state"]], best["reason"], since
     return "ok", f"{best['process']} reads it", since
+
+
+def _unread(last: Row, now: datetime) -> tuple[PartState, str, datetime]:
+    """Return the judgement on a source whose last process has stopped, or is gone."""
+    until, process = last["until"], last["process"]
+    if last["is_paused"]:
+        return "paused", f"paused; nobody reads it since {format_moment(until)}", until
+    if last["state"] != "left":
+        return "down", f"its process {process} is gone since {format_moment(until)}; {_FORGET}", until
+    if _age(until, now) < _STARTING_SECONDS:
+        return "ok", f"its process {process} has just stopped", until
+    return "down", f"nobody reads it since {format_moment(until)}, when {process} stopped; {_FORGET}", until
 
 
 def _publishers(facts: Facts) -> Iterator[Part]:

@@ -4,11 +4,15 @@
 
 -- name: report
 -- Write the states of this process's sinks and sources. `since` stays for as long as the state does. Forget those that this
--- process has no more, and processes that have been gone for an hour.
-WITH forgotten AS (
-    DELETE FROM hookwire.process_states
-    WHERE process <> $1 AND until < clock_timestamp() - interval '1 hour'
-       OR process = $1 AND (kind, name) NOT IN (SELECT k.kind, k.name FROM unnest($2::text[], $3::text[]) AS k(kind, name))
+-- process has no more. Of processes that have been gone for an hour, forget the sinks, and the sources that this one reads:
+-- a source that nobody reads stays.
+WITH mine AS MATERIALIZED (
+    SELECT k.kind, k.name FROM unnest($2::text[], $3::text[]) AS k(kind, name)
+), forgotten AS (
+    DELETE FROM hookwire.process_states p
+    WHERE p.process <> $1 AND p.until < clock_timestamp() - interval '1 hour'
+          AND (p.kind = 'sink' OR (p.kind, p.name) IN (SELECT m.kind, m.name FROM mine m))
+       OR p.process = $1 AND (p.kind, p.name) NOT IN (SELECT m.kind, m.name FROM mine m)
 )
 INSERT INTO hookwire.process_states AS p (process, kind, name, state, reason, until)
 SELECT $1, s.kind, s.name, s.state, s.reason, clock_timestamp() + make_interval(secs => $6::double precision)
@@ -18,10 +22,32 @@ SET since = CASE WHEN p.state = excluded.state THEN p.since ELSE excluded.since 
     state = excluded.state, reason = excluded.reason, until = excluded.until;
 
 -- name: leave
-DELETE FROM hookwire.process_states WHERE process = $1;
+-- Take the sinks of a process that stops along. Its sources stay: from now on it does not read them.
+WITH sinks AS (
+    DELETE FROM hookwire.process_states p WHERE p.process = $1 AND p.kind = 'sink'
+)
+UPDATE hookwire.process_states p SET state = 'left', until = clock_timestamp() WHERE p.process = $1 AND p.kind = 'source';
+
+-- name: forget
+-- Forget sources that no process reads, by a name in which * stands for any characters; return how many.
+WITH gone AS (
+    DELETE FROM hookwire.process_states p
+    WHERE p.kind = 'source' AND p.name LIKE replace(regexp_replace($1, '([\\%_])', '\\\1', 'g'), '*', '%')
+      AND p.until <= clock_timestamp()
+      AND NOT EXISTS (SELECT FROM hookwire.process_states a
+                      WHERE a.kind = 'source' AND a.name = p.name AND a.until > clock_timestamp())
+    RETURNING p.name
+), named AS (
+    SELECT DISTINCT g.name FROM gone g
+), audited AS (
+    INSERT INTO hookwire.audit (tenant, actor, action, subject, reason)
+    SELECT 'default', $2, 'source.forget', n.name, $3 FROM named n
+)
+SELECT count(*) FROM named;
 
 -- name: processes
-SELECT p.process, p.kind, p.name, p.state, p.reason, p.since, p.until, p.until > clock_timestamp() AS is_alive
+SELECT p.process, p.kind, p.name, p.state, p.reason, p.since, p.until, p.until > clock_timestamp() AS is_alive,
+       coalesce((SELECT s.is_paused FROM hookwire.sources s WHERE p.kind = 'source' AND s.name = p.name), false) AS is_paused
 FROM hookwire.process_states p ORDER BY p.kind, p.name, p.since LIMIT 1000;
 
 -- name: holds
