@@ -23,7 +23,9 @@ COUNTED_MAX: Final = 5_000
 DEAD_LETTERS_MAX: Final = 1_000
 """As many dead letters of the last day are counted, the latest first."""
 WORST_MAX: Final = 100
-"""As many subscriptions, sources with refusals, queues, kinds, services and lakes are told, the worst first."""
+"""As many subscriptions, sources with refusals, queues, kinds, services and lakes are told, the worst first, and
+the newest backfills.
+"""
 WORK_KINDS: Final[Mapping[WorkKind, str]] = {
     "queue": "verdict.queues", "task": "verdict.tasks", "job": "verdict.jobs", "service": "verdict.services",
 }  # fmt: skip
@@ -59,6 +61,7 @@ class Facts:
     publishers: Sequence[Row] = ()
     work: Mapping[WorkKind, Sequence[Row]] = field(default_factory=dict)
     lakes: Sequence[Row] = ()
+    backfills: Sequence[Row] = ()
     unknown: Sequence[str] = ()
 
 
@@ -93,6 +96,7 @@ async def read_facts(database: Database) -> Facts:
             for kind, statement in WORK_KINDS.items()
         },
         lakes=await read.rows("lakes", "lake_mark.audits", WORST_MAX),
+        backfills=await read.rows("backfills", "verdict.backfills", WORST_MAX),
         unknown=tuple(read.unknown),
     )
 

@@ -10,6 +10,7 @@ a source has *dead*     records or messages that it refused, for a day; it is *h
 something is *late*     the oldest has waited for more than a minute (sinks, services) or five (queues, tasks, jobs)
 a lake *fails*          its last audit had findings, or a later one failed with 1; it is *late* if events of three days
                         ago were not audited
+a backfill *fails*      it stopped by itself; it is *down* if no process carries it on
 dead letters count      for a day, unless a person gave them up or the subscription has ended
 ======================  ==========================================================================================
 """
@@ -20,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final, cast
 
+from app.verdict.backfills import backfill_parts
 from app.verdict.facts import COUNTED_MAX, WORST_MAX, Facts, Row
 from app.verdict.lakes import lake_parts
 from app.verdict.verdict import Part, PartKind, PartState, Verdict
@@ -53,6 +55,7 @@ def judge(facts: Facts) -> Verdict:
             *_dead_letters(facts),
             *(_work(cast("PartKind", kind), row, facts.at) for kind, rows in facts.work.items() for row in rows),
             *lake_parts(facts.lakes, facts.at),
+            *backfill_parts(facts.backfills),
             *(Part("facts", name, "unknown", "this could not be read in time") for name in facts.unknown),
         ],
     )

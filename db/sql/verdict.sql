@@ -167,6 +167,17 @@ UNION ALL
                 (SELECT t.sinks IS DISTINCT FROM '{webhooks}' FROM hookwire.topics t WHERE t.tenant = f.tenant AND t.name = f.topic))
  ORDER BY f.created_at LIMIT $1);
 
+-- name: backfills
+-- Return the runs of backfills that no process carries on, among the newest $1. Their process is gone, the API has resumed
+-- them, or they stopped by themselves.
+SELECT r.id, r.state, b.holder, b.why, b.lease_until, r.replayed, b.events, s.topic,
+       CASE WHEN r.state = 'running' THEN coalesce(b.lease_until, r.updated_at) ELSE r.updated_at END AS ended_at
+FROM (SELECT x.* FROM hookwire.backfills x ORDER BY x.replay_id DESC LIMIT $1) AS b
+CROSS JOIN LATERAL (SELECT y.* FROM hookwire.replays y WHERE y.id = b.replay_id LIMIT 1) AS r
+LEFT JOIN LATERAL (SELECT z.topic FROM hookwire.subscriptions z WHERE z.id = r.subscription_id LIMIT 1) AS s ON true
+WHERE r.state = 'running' AND coalesce(b.lease_until <= now(), true) OR r.state = 'paused' AND b.why IS NOT NULL
+ORDER BY r.id;
+
 -- The next four return what waits, runs and died of the $2 worst names among the first $1. All together are counted up to
 -- $3, and each at least up to 100 (`bound`). A range of one name in the order of an index leaves the planner only this
 -- index. Others would pass the rows of all names.

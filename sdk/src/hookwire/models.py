@@ -1192,6 +1192,8 @@ class Replay(Model):
     replayed: int
     erased: int
     seconds_left: float | None
+    is_held: bool | None
+    why: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
