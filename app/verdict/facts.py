@@ -14,12 +14,24 @@ from typing import Any, Final, Literal
 from db.errors import DatabaseError
 from db.pool import Database
 
-__all__ = ["COUNTED_MAX", "DEAD_LETTERS_MAX", "WORK_KINDS", "WORST_MAX", "Facts", "Row", "WorkKind", "read_facts"]
+__all__ = [
+    "COUNTED_MAX",
+    "DEAD_LETTERS_MAX",
+    "TRIED_MAX",
+    "WORK_KINDS",
+    "WORST_MAX",
+    "Facts",
+    "Row",
+    "WorkKind",
+    "read_facts",
+]
 
 WorkKind = Literal["queue", "task", "job", "service"]
 
 COUNTED_MAX: Final = 5_000
 """Counts of sinks, holds, refused records and all deliveries end at this number."""
+TRIED_MAX: Final = COUNTED_MAX // 5
+"""Among as many pieces of work of a kind that wait for later, those that have failed are counted."""
 DEAD_LETTERS_MAX: Final = 1_000
 """As many dead letters of the last day are counted, the latest first."""
 WORST_MAX: Final = 100

@@ -8,6 +8,7 @@ a pattern *fails*       nobody reads a Kafka topic that fits it
 a publisher *fails*     its hub has denied or not verified our subscription, or its topic cannot be fetched
 a source has *dead*     records or messages that it refused, for a day; it is *held* while such a record holds keys
 something is *late*     the oldest has waited for more than a minute (sinks, services) or five (queues, tasks, jobs)
+work *fails*            the oldest that failed and waits for its next try is older than that
 a lake *fails*          its last audit had findings, or a later one failed with 1; it is *late* if events of three days
                         ago were not audited
 a backfill *fails*      it stopped by itself; it is *down* if no process carries it on
@@ -22,7 +23,7 @@ from datetime import datetime, timedelta
 from typing import Final, cast
 
 from app.verdict.backfills import backfill_parts
-from app.verdict.facts import COUNTED_MAX, WORST_MAX, Facts, Row
+from app.verdict.facts import COUNTED_MAX, TRIED_MAX, WORST_MAX, Facts, Row
 from app.verdict.lakes import lake_parts
 from app.verdict.verdict import Part, PartKind, PartState, Verdict
 from webhooks.condition import format_duration, format_moment, subscription_condition
@@ -267,10 +268,14 @@ def _work_state(kind: PartKind, row: Row, now: datetime) -> tuple[PartState, dat
         if row["died_at"]
         else None
     )
+    fails = f"{_number(row['failing'], TRIED_MAX)} failed and wait{'s' * (row['failing'] == 1)} for the next try"
+    again = f"{fails}, the oldest is {format_duration(_age(row['failing_since'], now))} old" if row["failing"] else None
     waits = f"{_number(row['waiting'], row['bound'])} wait{'s' * (row['waiting'] == 1)}{for_long}"
-    numbers = "; ".join(filter(None, (waits, f"{row['running']:,} in flight", died)))
+    numbers = "; ".join(filter(None, (again, waits, f"{row['running']:,} in flight", died)))
     if row["is_paused"]:
         return "paused", None, f"it is paused; {numbers}"
+    if _age(row["failing_since"], now) > _LATE_SECONDS[kind]:
+        return "failing", row["failing_since"], numbers
     if seconds > _LATE_SECONDS[kind]:
         return "late", row["oldest_at"], numbers
     if row["died_at"] is not None and now - row["died_at"] < _DEAD_FOR:

@@ -48,6 +48,7 @@ def subscription(**more: Any) -> Row:
 def work(**more: Any) -> Row:
     return {
         "name": "mail", "waiting": 0, "running": 0, "dead": 0, "oldest_at": None, "died_at": None, "is_paused": False,
+        "failing": 0, "failing_since": None,
         "bound": 1_000,
     } | more  # fmt: skip
 
