@@ -16,7 +16,7 @@ from app.cli.entry import Config, Json, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.pipeline.auditing.accepted import AcceptedEvents
 from app.cli.pipeline.auditing.erasures import judged_erasures
-from app.cli.pipeline.auditing.memory import recalled
+from app.cli.pipeline.auditing.memory import AuditMemory, recalled
 from app.cli.pipeline.auditing.metrics import write_metrics
 from app.cli.pipeline.auditing.note import audit_noted
 from app.cli.pipeline.auditing.omissions import before_ledger, deleted_days
@@ -66,9 +66,14 @@ class Question:
     is_noted: bool
 
     @property
+    def is_of_all(self) -> bool:
+        """Return whether the audit judges all hours."""
+        return self.since is None and self.until is None
+
+    @property
     def is_nightly(self) -> bool:
         """Return whether the audit may rely on days that were proved before."""
-        return self.since is None and self.until is None and not self.contents and not self.again
+        return self.is_of_all and not self.contents and not self.again
 
 
 def audit(
@@ -169,15 +174,17 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
         seals = await known_seals(connection, settings, storage)
         options = (incarnation, question.late_seconds, _repeats_are_legal(settings), seals.since)
         spark = await asyncio.to_thread(session, "audit", settings)
-        memory = await recalled(connection, spark, storage, owed, options) if question.is_nightly else None
-        begin, whole = since, owed
-        if memory is not None and memory.begin is not None:
-            begin = max(since, memory.begin)
-            owed = [row for row in owed if row["hour"] >= begin]
+        memory = AuditMemory(storage)
+        if question.is_of_all:
+            nightly = question.is_nightly
+            memory = await recalled(connection, spark, storage, owed, options, since.date(), reads_all=nightly)
+        begin, whole = max(since, memory.begin or since), owed
+        owed = [row for row in owed if row["hour"] >= begin]
         span = f"{begin:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}"
         tell(f"ledger: {counted(ledger.findings, 'finding')}; reading the lake from {span}")
-        proved_day = None if memory is None else memory.proved_day
-        audit = LakeAudit(spark, storage, incarnation, begin, until, question.late_seconds, seals, proved_day)
+        audit = LakeAudit(
+            spark, storage, incarnation, begin, until, question.late_seconds, seals, memory.proved_day, memory.left_out
+        )
         differences = [
             *await departures(connection, storage, tables), *await before_ledger(connection),
             *await asyncio.to_thread(audit.differences_seen, question.examples_max),
@@ -197,23 +204,24 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
         known = {row["topic"]: row["first_day"].isoformat() for row in bounds}
         records, unequal = sum(cell.records for cell in cells), len(in_question(cells))
         unproved = sum(cell.has_contents is None and cell.bucket is not None for cell in cells)
-        remembered, outside = 0 if memory is None else memory.records, audit.outside or 0
-        unsealed = sum(cell.unproved for cell in cells) + (0 if memory is None else memory.unsealed)
+        aged = sum(memory.left_out.values())
+        unsealed = sum(cell.unproved for cell in cells) + memory.unsealed
         differences += more_unproved(seals, unsealed)
         report = AuditReport(
-            since, until, ledger, len(cells), hours, records, remembered, outside - remembered, read.unarchived,
-            unequal, unproved + (0 if memory is None else memory.unproved), read.unjudged, findings,
+            since, until, ledger, len(cells), hours, records, memory.records,
+            (audit.outside or 0) - memory.records - aged, read.unarchived, unequal, unproved + memory.unproved,
+            read.unjudged, findings,
             [*differences, *erasures.differences], erasures.erased, erasures.unconfirmed,
             deleted_days(audit.snapshot.state.kept, known, whole), unsealed,
-            await noted_since(connection, storage, audit, seals),
+            await noted_since(connection, storage, audit, seals), aged,
         )  # fmt: skip
-        if memory is not None and report.exit_code == 0:
-            await memory.store(connection, audit.snapshot, begin, until, cells, read.waiting)
+        if question.is_nightly and report.exit_code == 0:
+            await memory.store(connection, audit.snapshot, begin, until, cells, read.waiting, audit.early)
         if report.exit_code == 0 and question.since is None:
             await note_unproved(connection, storage, seals, until, unsealed)
         if not report.found:
             await store_marks(connection, storage, tables)
-        noted.counts = {"records": records, "unequal": unequal, "findings": report.count}
+        noted.counts = {"records": records, "unequal": unequal, "findings": report.count, "aged": aged}
         noted.state = "findings" if report.count else noted.state
     return report
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -24,19 +25,22 @@ __all__ = ["AuditMemory", "recalled"]
 
 @dataclass(frozen=True, slots=True)
 class AuditMemory:
-    """The proofs of an audit: those of earlier audits that still hold, and the present digests.
+    """The proofs of an audit: those of earlier audits that still hold, and the present digests. By default nothing.
 
     The days up to ``proved_day`` need not be read; None means that all have to be. ``records`` counts the records of
     these days. ``unproved`` counts the cells of these days whose contents could not be compared, ``unsealed`` the
-    records that no seal proves.
+    records that no seal proves. ``left_out``: records of days before the ledger's that no audit has proved, by day.
+    ``forgotten``: proved days that retention has dropped since.
     """
 
     lake: LakeStorage
-    present: Proofs
-    proved_day: date | None
-    records: int
-    unproved: int
-    unsealed: int
+    present: Proofs | None = None
+    proved_day: date | None = None
+    records: int = 0
+    unproved: int = 0
+    unsealed: int = 0
+    left_out: Mapping[date, int] = field(default_factory=dict)
+    forgotten: Sequence[DayTopic] = ()
 
     @property
     def begin(self) -> datetime | None:
@@ -47,15 +51,16 @@ class AuditMemory:
 
     async def store(
         self, session: Session, snapshot: Snapshot, since: datetime, until: datetime, cells: Sequence[Cell],
-        waiting: Collection[DayTopic],
+        waiting: Collection[DayTopic], early: Mapping[str, int],
     ) -> None:  # fmt: skip
         """Store the days from ``since`` until ``until`` as proved, and delete those that retention has dropped.
 
         Store nothing if the audit has read another snapshot than the one that was hashed. The caller has found nothing.
         No later audit looks at a proved day again. So a day is not proved if not all records of its files were judged,
-        or if Kafka has more of them. Nor is it if one of its events was ``waiting``.
+        or if Kafka has more of them. Nor is it if one of its events was ``waiting``. ``early``: records of the first
+        day that no audit can ever judge, because the ledger began within it, by topic.
         """
-        if snapshot.files != self.present.snapshot.files:
+        if self.present is None or snapshot.files != self.present.snapshot.files:
             return
         unproved = Counter(
             (cell.hour.date(), cell.topic) for cell in cells if cell.has_contents is None and cell.bucket is not None
@@ -67,42 +72,57 @@ class AuditMemory:
             judged[cell.hour.date(), cell.topic] += cell.records - cell.erased
         days = {
             place: proof for place, proof in self.present.days.items()
-            if since.date() <= place[0] < until.date() and proof.records == judged[place] and place not in waiting
+            if since.date() <= place[0] < until.date() and place not in waiting
+            and proof.records == judged[place] + (early.get(place[1], 0) if place[0] == since.date() else 0)
         }  # fmt: skip
         await session.execute(
             "lake.prove", self.lake.uri, [day for day, _ in days], [topic for _, topic in days],
-            [proof.digest for proof in days.values()], [proof.records for proof in days.values()],
+            [proof.digest for proof in days.values()], [judged[place] for place in days],
             [unproved[place] for place in days], [unsealed[place] for place in days],
+            [json.dumps(proof.files) for proof in days.values()],
         )  # fmt: skip
         await session.execute(
-            "lake.forget_proofs", self.lake.uri, min((day for day, _ in self.present.days), default=until.date())
+            "lake.forget_proofs",
+            self.lake.uri,
+            [day for day, _ in self.forgotten],
+            [topic for _, topic in self.forgotten],
         )
 
 
 async def recalled(
     session: Session, spark: Any, lake: LakeStorage, ledger: Sequence[Mapping[str, Any]],
-    options: Sequence[object],
+    options: Sequence[object], first: date, *, reads_all: bool = True,
 ) -> AuditMemory:  # fmt: skip
     """Return the proofs of earlier audits of this lake with these options by this version.
 
-    ``ledger`` has the columns of ``cell.LEDGER``. A day stands only as long as the database knows the same of erased
-    events among its ids.
+    ``ledger`` has the columns of ``cell.LEDGER``, and covers the days from ``first`` on. A day stands only as long as
+    the database knows the same of erased events among its ids. An earlier day stands as long as its files do, whatever
+    the options and the version. Only these days are recalled unless ``reads_all``.
     """
     from pipeline.audit.proof import Proof, proofs_of
 
     rows = await session.fetch("lake.proofs", lake.uri)
     proved: dict[DayTopic, Proof] = {
-        (row["day"], row["topic"]): Proof(row["digest"], row["records"], row["unproved"], row["unsealed"])
+        (row["day"], row["topic"]): Proof(
+            row["digest"], row["records"], row["unproved"], row["unsealed"],
+            None if row["files"] is None else tuple(row["files"]),
+        )
         for row in rows
-    }
-    erased = await _erased(session, ledger)
-    present = await asyncio.to_thread(proofs_of, spark, lake, ledger, [version("hookwire-server"), *options], erased)
+    }  # fmt: skip
+    erased = await _erased(session, ledger) if reads_all else []
+    present = await asyncio.to_thread(
+        proofs_of, spark, lake, ledger if reads_all else (), [version("hookwire-server"), *options], erased, first,
+        reads_all=reads_all,
+    )  # fmt: skip
     day = present.last_proved_day(proved)
-    if day is None:
-        return AuditMemory(lake, present, None, 0, 0, 0)
-    left = [proved[place] for place in present.through(day)]
-    records, unproved = sum(proof.records for proof in left), sum(proof.unproved for proof in left)
-    return AuditMemory(lake, present, day, records, unproved, sum(proof.unsealed for proof in left))
+    left = [] if day is None else [proved[place] for place in present.through(day, proved)]
+    left_out: Counter[date] = Counter()
+    for (left_day, _), count in present.left_out(proved).items():
+        left_out[left_day] += count
+    return AuditMemory(
+        lake, present, day, sum(proof.records for proof in left), sum(proof.unproved for proof in left),
+        sum(proof.unsealed for proof in left), left_out, [place for place in proved if present.is_forgotten(place)],
+    )  # fmt: skip
 
 
 async def _erased(session: Session, ledger: Sequence[Mapping[str, Any]]) -> list[tuple[int, bool]]:
