@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import reduce
 from typing import Any, Final
 
@@ -61,7 +62,8 @@ class Cell:
     Of these, ``late`` reached Kafka too late, ``misfiled`` are in another day's folder, and ``erased`` are only
     counted. ``has_contents``: the contents agree with the accepted events; None if that is unknown or some were erased.
     ``is_equal``: the number, the least and the greatest id agree with the ledger; where contents are unknown, so does
-    the checksum of the ids. The last four count records by the state of their seals (see ``seal.with_seal_state``).
+    the checksum of the ids. ``content``: the sum of the records' contents, as in the ledger. The four before it count
+    records by the state of their seals (see ``seal.with_seal_state``).
     """
 
     topic: str
@@ -80,6 +82,7 @@ class Cell:
     unsealed: int = 0
     other_key: int = 0
     unproved: int = 0
+    content: Decimal = Decimal(0)
 
     @property
     def differs(self) -> bool:

@@ -39,7 +39,7 @@ from pipeline.repair.words import statistics
 from pipeline.retention import first_kept, forgotten
 from pipeline.storage import LakeStorage
 
-__all__ = ["EARLIEST", "DayTopic", "Proof", "Proofs", "proofs_of"]
+__all__ = ["EARLIEST", "DayTopic", "Proof", "Proofs", "plain", "proofs_of"]
 
 DayTopic = tuple[date, str]
 EARLIEST: Final = date(2020, 1, 1)
@@ -49,7 +49,8 @@ EARLIEST: Final = date(2020, 1, 1)
 @dataclass(frozen=True, slots=True)
 class Proof:
     """A digest of one day and topic. ``unproved`` counts cells whose contents could not be compared, ``unsealed`` the
-    records that no seal proves. ``files``: the path of each file and a hash; None if an older version proved the day.
+    records that no seal proves. ``files``: the path of each file and a hash; ``content``: the sum of the records'
+    contents. Both are None if an older version proved the day.
     """
 
     digest: str
@@ -57,6 +58,12 @@ class Proof:
     unproved: int = 0
     unsealed: int = 0
     files: tuple[str, ...] | None = ()
+    content: int | None = None
+
+    def has_notes_of(self, other: Proof) -> bool:
+        """Return whether both have the same notes of erased records."""
+        notes = ({file for file in proof.files or () if file.startswith("erased/")} for proof in (self, other))
+        return next(notes) == next(notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +179,13 @@ def _hashed(
     found = digests(spark, lake, [table.place(file) for file in snapshot.files]) if snapshot.files else []
     words = statistics(table) if snapshot.files else {}
     return [
-        (_place(file), table.place(file), f"{table.name} {file.path} {digest} {_plain(words.get(file.path, {}))}")
+        (_place(file), table.place(file), f"{table.name} {file.path} {digest} {plain(words.get(file.path, {}))}")
         for file, digest in zip(snapshot.files, found, strict=True)
     ]
 
 
-def _plain(words: Mapping[str, Any]) -> str:
-    """Return the log's words in a form that no version of a library changes."""
+def plain(words: Mapping[str, Any]) -> str:
+    """Return the log's words in a form that no later version may change: the days of years are compared by it."""
     return json.dumps(
         words, sort_keys=True, default=lambda value: value.isoformat() if hasattr(value, "isoformat") else str(value)
     )

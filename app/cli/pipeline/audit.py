@@ -48,6 +48,9 @@ Late = Annotated[
     typer.Option("--late", min=0.001, help="Seconds after which an event is late (HOOKWIRE_PIPELINE_LATE_SECONDS)."),
 ]
 Metrics = Annotated[Path | None, typer.Option("--metrics", help="Write figures for Prometheus' textfile collector.")]
+Confirm = Annotated[
+    bool, typer.Option("--confirm", help="Let days that are older than the ledger count as proved as they are now.")
+]
 SelfTest = Annotated[bool, typer.Option("--self-test", help="Plant each fault once, find all faults, remove them.")]
 _FOR_EVER_DAYS = 36_500
 _OF_STRANGERS = ("lost", "phantom")
@@ -63,6 +66,7 @@ class Question:
     examples_max: int
     late_seconds: float
     again: bool
+    confirms: bool
     is_noted: bool
 
     @property
@@ -78,8 +82,8 @@ class Question:
 
 def audit(
     lake: Lake = None, since: Since = None, until: Until = None, contents: Contents = False, examples: Examples = 10,
-    again: Again = False, late: Late = None, self_test: SelfTest = False, metrics: Metrics = None, conf: Conf = None,
-    as_json: Json = False, config: Config = None,
+    again: Again = False, late: Late = None, confirm: Confirm = False, self_test: SelfTest = False,
+    metrics: Metrics = None, conf: Conf = None, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
     """Prove that each accepted event is in the lake, once and in order, or name the events that are not.
 
@@ -108,9 +112,11 @@ def audit(
     first, last = moment("--since", since), moment("--until", until)
     question = Question(
         datetime.fromisoformat(first) if first else None, datetime.fromisoformat(last) if last else None,
-        contents, examples, settings.pipeline_late_seconds if late is None else late, again,
+        contents, examples, settings.pipeline_late_seconds if late is None else late, again, confirm,
         is_noted=first is None and last is None and late is None,
     )  # fmt: skip
+    if confirm and not question.is_of_all:
+        raise CommandFailed("--confirm accepts days of all hours, so it takes neither --since nor --until", 2)
     with told_failures():
         run(_audit(settings, lake, question, metrics, as_json=as_json))
 
@@ -176,8 +182,10 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
         spark = await asyncio.to_thread(session, "audit", settings)
         memory = AuditMemory(storage)
         if question.is_of_all:
-            nightly = question.is_nightly
-            memory = await recalled(connection, spark, storage, owed, options, since.date(), reads_all=nightly)
+            memory = await recalled(
+                connection, spark, storage, owed, options, seals, since.date(), reads_all=question.is_nightly,
+                accepts=question.confirms,
+            )  # fmt: skip
         begin, whole = max(since, memory.begin or since), owed
         owed = [row for row in owed if row["hour"] >= begin]
         span = f"{begin:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}"
@@ -186,7 +194,7 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
             spark, storage, incarnation, begin, until, question.late_seconds, seals, memory.proved_day, memory.left_out
         )
         differences = [
-            *await departures(connection, storage, tables), *await before_ledger(connection),
+            *await departures(connection, storage, tables), *await before_ledger(connection), *memory.changed,
             *await asyncio.to_thread(audit.differences_seen, question.examples_max),
         ]  # fmt: skip
         kept = datetime.now(UTC) - timedelta(days=settings.retention_days or _FOR_EVER_DAYS)
