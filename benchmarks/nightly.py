@@ -333,7 +333,7 @@ class Night:
                 Cell(
                     row["topic"], row["hour"], row["bucket"], row["owed"], row["owed_low"], row["owed_high"],
                     row["owed"], 0, 0, 0, is_equal=True, has_contents=True,
-                    content=row["owed_content"],
+                    content=int(row["owed_content"]),
                 )
                 for row in owed
             ]  # fmt: skip

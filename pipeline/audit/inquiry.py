@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
 from functools import reduce
 from typing import Any, Final
 
@@ -82,7 +81,7 @@ class Cell:
     unsealed: int = 0
     other_key: int = 0
     unproved: int = 0
-    content: Decimal = Decimal(0)
+    content: int = 0
 
     @property
     def differs(self) -> bool:
@@ -123,7 +122,8 @@ def compare_cells(records: DataFrame, ledger: DataFrame) -> list[Cell]:
     """Return every cell of evidence and ledger. It needs one pass over a few columns of bronze, and no sort."""
     summed = summed_hours(ledger, records)
     sides = compared(ledger, cells(records, summed), summed)
-    return [Cell(**_in_utc(row)) for row in sides.orderBy("hour", "topic", "bucket").collect()]
+    rows = sides.orderBy("hour", "topic", "bucket").collect()
+    return [Cell(**_in_utc(row) | {"content": int(row["content"])}) for row in rows]
 
 
 def count_suspects(records: DataFrame) -> int:

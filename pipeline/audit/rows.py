@@ -48,9 +48,7 @@ def rows_of(cells: Iterable[Cell]) -> dict[DayTopic, Rows]:
         place = cell.hour.date(), cell.topic
         records, content, doubtful = found[place]
         more = cell.misfiled + cell.broken + cell.unsealed + cell.other_key + cell.unproved
-        found[place] = Rows(
-            records + cell.records - cell.erased, (content + int(cell.content)) % _MODULUS, doubtful + more
-        )
+        found[place] = Rows(records + cell.records - cell.erased, (content + cell.content) % _MODULUS, doubtful + more)
     return found
 
 
