@@ -40,9 +40,14 @@ prove: ## Kill and pause our own processes for about a minute, then wait while e
 	@.venv/bin/hookwire prove --report .hookwire/prove.html
 
 .PHONY: test
-test: dev-environment ## Lint, and every test but the long ones, on real servers (at most 20 minutes; PROCESSES=4)
-	@scripts/install-servers
+test: ## Lint, and every test but the long ones, on real servers (at most 20 minutes; PROCESSES=4)
+	@$(MAKE) --no-print-directory -j 2 dev-environment test-servers
 	@$(MAKE) --no-print-directory -j 2 check checked-tests
+
+# Beside the environment, because both wait for what they fetch.
+.PHONY: test-servers
+test-servers:
+	@scripts/install-servers
 
 # Beside `check`, which needs one core. How many tests a file holds is known when its turn comes (tests/late_files.py),
 # so no share of them is printed. Many tests wait, so that three processes leave two cores idle for a third of the time.

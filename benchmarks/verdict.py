@@ -49,6 +49,13 @@ _FILL: Final = (
     " SELECT 's' || n % NAMES, 0, n, 'too_large', '', '[]', 0, CASE WHEN n % 2 = 0 THEN '{k}'::text[] END FROM ROWS",
     "INSERT INTO hookwire.messages (id, queue, created_at, headers, payload)"
     " SELECT n, 'q' || n % NAMES, now() - interval '1 h', '{}', 'x' FROM ROWS",
+    "INSERT INTO hookwire.messages (id, queue, due_at, deliveries, created_at, headers, payload)"
+    " SELECT n + 100000000, 'r' || n % NAMES, now() + interval '1 h', 3, now() - interval '1 h', '{}', 'x' FROM ROWS",
+    "INSERT INTO hookwire.task_rows (id, kind, description, seq, due_at, attempts) OVERRIDING SYSTEM VALUE"
+    " SELECT 'r' || n, 'r' || n % NAMES, '', n + 100000000, now() + interval '1 h', 3 FROM ROWS",
+    "INSERT INTO hookwire.jobs (seq, kind, state, args, rank_at, due_at, attempts, attempts_max, run_seconds,"
+    " created_at) OVERRIDING SYSTEM VALUE SELECT n + 100000000, 'r' || n % NAMES, 'retryable', '{}', now(),"
+    " now() + interval '1 h', 3, 20, 60, now() FROM ROWS",
     "INSERT INTO hookwire.dead_messages (id, queue, created_at, died_at, deliveries, reason, priority, headers,"
     " payload) SELECT -n, 'q' || n % NAMES, now(), now(), 5, 'r', 0, '{}', 'x' FROM ROWS",
     "INSERT INTO hookwire.task_rows (id, kind, description, seq)"
@@ -63,7 +70,7 @@ _FILL: Final = (
     "INSERT INTO hookwire.requests (id, number, service, state, deadline_at, expires_at, created_at, via, body)"
     " OVERRIDING SYSTEM VALUE SELECT gen_random_uuid(), n,"
     " 's' || n % NAMES, state, now() + interval '1 day', now() + interval '1 day', now(), 'sql', 'x'"
-    " FROM ROWS, unnest('{waiting,expired}'::text[]) AS state",
+    " FROM ROWS, unnest('{waiting,delayed,expired}'::text[]) AS state",
 )
 
 

@@ -36,9 +36,13 @@ LEASE_MARGIN_SECONDS = 10.0
 _AT_ONCE = 64
 _AT_ONCE_EACH = 8
 _SILENT_AT_ONCE = _AT_ONCE // 2
-"""As many POSTs at once to callbacks that are silent, all together. The others keep the rest."""
+"""As many POSTs at once to callbacks that are silent or slow, all together. The others keep the rest."""
 _SILENT_FROM, _SILENCE_MAX = 2, 8
-"""A POST without an answer adds 2 to the silence of its callback, and one with an answer takes 1 from it."""
+"""A POST without a prompt answer adds 2 to the silence of its callback, and one with such an answer takes 1 from it."""
+_OF_A_GATEWAY = frozenset({502, 503, 504})
+"""A gateway answers so for a service that does not."""
+_PROMPT_SHARE = 0.25
+"""A prompt answer comes within this part of the callback's time."""
 _NOTED_MAX = 10_000
 _UNASKED_SECONDS = 300.0
 _RETRY_SECONDS = 0.5
@@ -129,7 +133,7 @@ class CallbackWorker(ABC):
         try:
             answer = await self._post(work, callback, asked_at)
             if callback is not None and callback.target is not None:
-                self._note(work["subscription_id"], has_answered=not isinstance(answer, str))
+                self._note(work["subscription_id"], is_prompt=self._is_prompt(answer, callback))
             await self.record(work, answer)
         except NotSent:
             _log.warning("callback_work_not_sent", worker=self.name, work=str(work["id"]))
@@ -140,10 +144,21 @@ class CallbackWorker(ABC):
             self._in_flight += Counter()  # drop subscriptions without work in flight
             self._wake.set()
 
-    def _note(self, subscription: int, *, has_answered: bool) -> None:
-        """Note whether a POST to a callback was answered. Beyond 10,000 callbacks the longest unasked is forgotten."""
+    def _is_prompt(self, answer: Response | str, callback: Callback) -> bool:
+        """Return whether this is an answer of the callback itself, and came soon. Slow ones hold the room as long as
+        silent ones.
+        """
+        if isinstance(answer, str) or answer.status in _OF_A_GATEWAY:
+            return False
+        return answer.total_seconds < self._post_seconds(callback) * _PROMPT_SHARE
+
+    def _post_seconds(self, callback: Callback) -> float:
+        return callback.timeout_seconds or self._options.timeout_seconds
+
+    def _note(self, subscription: int, *, is_prompt: bool) -> None:
+        """Note how a POST to a callback was answered. Beyond 10,000 callbacks the longest unasked is forgotten."""
         silence = self._silence.pop(subscription, 0)
-        silence = silence - 1 if has_answered else min(silence + 2, _SILENCE_MAX)
+        silence = silence - 1 if is_prompt else min(silence + 2, _SILENCE_MAX)
         if silence > 0:
             self._silence[subscription] = silence
         if len(self._silence) > _NOTED_MAX:
@@ -155,7 +170,7 @@ class CallbackWorker(ABC):
             return callback.refusal if callback is not None else "the subscription has ended"
         message = self.message(work)
         headers = callback.sign(message.id, int(time.time()), message.body) + message.headers
-        deadline = callback.timeout_seconds or self._options.timeout_seconds
+        deadline = self._post_seconds(callback)
         not_after = asked_at + LEASE_MARGIN_SECONDS
         if message.seconds_max is not None:
             deadline = min(deadline, message.seconds_max)

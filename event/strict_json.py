@@ -11,7 +11,7 @@ hundred megabytes of objects.
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple, NoReturn, TypeVar
 
 T = TypeVar("T")
@@ -59,23 +59,6 @@ def loads_array_members(
 ) -> list[dict[str, Member]]:
     """Parse a JSON text that must be an array of objects, keeping the source text of each object's members."""
     return _whole(_text(data, depth_max, nodes_max), _array)
-
-
-def member_places(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield name, beginning and end of the value of each member of a JSON object, for a caller that changes some.
-
-    What :func:`loads` refuses is not judged here. Raises ValueError where this is no object.
-    """
-    position = _skip(text, _expect(text, _skip(text, 0), "{"))
-    while not text.startswith("}", position):
-        _expect(text, position, '"')
-        name, end = LENIENT.raw_decode(text, position)
-        start = _skip(text, _expect(text, _skip(text, end), ":"))
-        _, end = LENIENT.raw_decode(text, start)
-        yield name, start, end
-        position = _skip(text, end)
-        if not text.startswith("}", position):
-            position = _skip(text, _expect(text, position, ","))
 
 
 def storable_text(text: str) -> str:

@@ -57,23 +57,35 @@ def chat_body(form: str, template: str | None, event: Event) -> bytes:
 
 def chat_line(form: str, template: str | None, event: Event) -> str:
     """Return the line itself, 4,000 characters at most; ``form`` is a chat's format or ``xmpp``."""
-    template = template or _USUAL[form]
+    text = _filled(form, template or _USUAL[form], event)
+    if form == "xmpp":
+        text = _NOT_IN_XML.sub("\ufffd", text)
+    if not text.strip():  # no chat takes a line with nothing in it
+        return "…"
+    return text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 1] + "…"
+
+
+def _filled(form: str, template: str, event: Event) -> str:
+    """Return the template with its values, or the beginning of it that is too long for a line.
+
+    No value is longer than a line before it is escaped, so that a large event in many places costs little.
+    """
     values = {
         "id": event.event_id, "topic": event.topic, "key": event.key or "", "time": format_time(event.accepted_at),
         "content": _content(event),
     }  # fmt: skip
     data = _data(event) if "{data." in template else None
 
-    def value(place: re.Match[str]) -> str:
-        name = place[1]
-        return _inert(form, values[name] if name in values else _text(_at(data, name.split(".")[1:])))
+    def value(name: str) -> str:
+        found = values[name] if name in values else _text(_at(data, name.split(".")[1:]))
+        return _inert(form, found[: _TEXT_MAX + 1])
 
-    text = _PLACE.sub(value, template)
-    if form == "xmpp":
-        text = _NOT_IN_XML.sub("\ufffd", text)
-    if not text.strip():  # no chat takes a line with nothing in it
-        return "…"
-    return text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 1] + "…"
+    text = ""
+    for number, part in enumerate(_PLACE.split(template)):
+        text += value(part) if number % 2 else part  # every second part is the name of a place
+        if len(text) > _TEXT_MAX:
+            break
+    return text
 
 
 def _inert(form: str, text: str) -> str:
@@ -86,7 +98,7 @@ def _inert(form: str, text: str) -> str:
 
 def _content(event: Event) -> str:
     try:
-        return event.payload.decode()[:_TEXT_MAX]
+        return event.payload.decode()
     except UnicodeDecodeError:
         return f"({len(event.payload)} bytes of {event.content_type or 'no type'})"
 

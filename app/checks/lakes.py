@@ -1,4 +1,4 @@
-"""Check of the lakes: how the last audit of each ended, as the hub's verdict tells it."""
+"""Check of the lakes: how the last audit of each ended, and which backfills nobody carries on, as the verdict tells."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from app.checks.check import Check, Level
+from app.verdict.backfills import backfill_parts
 from app.verdict.facts import WORST_MAX, Row
 from app.verdict.lakes import lake_parts
 from app.verdict.verdict import Word
@@ -20,11 +21,15 @@ _LEVELS: Final[dict[Word, Level]] = {"ok": "ok", "attention": "note", "trouble":
 
 
 async def lake_checks(options: PoolOptions) -> list[Check]:
-    """Return a check for each lake that is in use; none where there is no lake. Raises ``db.errors.DatabaseError``."""
+    """Return a check for each lake that is in use, and for each backfill that nobody carries on; none where there is no
+    lake. Raises ``db.errors.DatabaseError``.
+    """
     async with aclosing(await connect_direct(options)) as connection:
         rows = await connection.fetch("lake_mark.audits", WORST_MAX)
+        runs = await connection.fetch("verdict.backfills", WORST_MAX)
         now = await connection.fetchval("diagnosis.now")
-    return audit_checks(rows, now)
+    stopped = [Check("lake", f"backfill {one.name}", _LEVELS[one.word], one.reason) for one in backfill_parts(runs)]
+    return audit_checks(rows, now) + stopped
 
 
 def audit_checks(rows: Sequence[Row], now: datetime) -> list[Check]:

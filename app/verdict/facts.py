@@ -14,16 +14,30 @@ from typing import Any, Final, Literal
 from db.errors import DatabaseError
 from db.pool import Database
 
-__all__ = ["COUNTED_MAX", "DEAD_LETTERS_MAX", "WORK_KINDS", "WORST_MAX", "Facts", "Row", "WorkKind", "read_facts"]
+__all__ = [
+    "COUNTED_MAX",
+    "DEAD_LETTERS_MAX",
+    "TRIED_MAX",
+    "WORK_KINDS",
+    "WORST_MAX",
+    "Facts",
+    "Row",
+    "WorkKind",
+    "read_facts",
+]
 
 WorkKind = Literal["queue", "task", "job", "service"]
 
 COUNTED_MAX: Final = 5_000
 """Counts of sinks, holds, refused records and all deliveries end at this number."""
+TRIED_MAX: Final = COUNTED_MAX // 5
+"""Among as many pieces of work of a kind that wait for later, those that have failed are counted."""
 DEAD_LETTERS_MAX: Final = 1_000
 """As many dead letters of the last day are counted, the latest first."""
 WORST_MAX: Final = 100
-"""As many subscriptions, sources with refusals, queues, kinds, services and lakes are told, the worst first."""
+"""As many subscriptions, sources with refusals, queues, kinds, services and lakes are told, the worst first, and
+the newest backfills.
+"""
 WORK_KINDS: Final[Mapping[WorkKind, str]] = {
     "queue": "verdict.queues", "task": "verdict.tasks", "job": "verdict.jobs", "service": "verdict.services",
 }  # fmt: skip
@@ -59,6 +73,7 @@ class Facts:
     publishers: Sequence[Row] = ()
     work: Mapping[WorkKind, Sequence[Row]] = field(default_factory=dict)
     lakes: Sequence[Row] = ()
+    backfills: Sequence[Row] = ()
     unknown: Sequence[str] = ()
 
 
@@ -93,6 +108,7 @@ async def read_facts(database: Database) -> Facts:
             for kind, statement in WORK_KINDS.items()
         },
         lakes=await read.rows("lakes", "lake_mark.audits", WORST_MAX),
+        backfills=await read.rows("backfills", "verdict.backfills", WORST_MAX),
         unknown=tuple(read.unknown),
     )
 

@@ -3,13 +3,15 @@
 ======================  ==========================================================================================
 a sink is *paused*      a person paused it; whatever else is wrong with it is told beside
 a sink is *down*        a process reports that its broker does not answer or is refused, or no relay carries it
-a source is *down*      the process that reads it reports a failure, or is gone, or nobody has a partition of it
+a source is *down*      the process that reads it reports a failure, or nobody reads it, or has a partition of it
 a pattern *fails*       nobody reads a Kafka topic that fits it
 a publisher *fails*     its hub has denied or not verified our subscription, or its topic cannot be fetched
 a source has *dead*     records or messages that it refused, for a day; it is *held* while such a record holds keys
 something is *late*     the oldest has waited for more than a minute (sinks, services) or five (queues, tasks, jobs)
+work *fails*            the oldest that failed and waits for its next try is older than that
 a lake *fails*          its last audit had findings, or a later one failed with 1; it is *late* if events of three days
                         ago were not audited
+a backfill *fails*      it stopped by itself; it is *down* if no process carries it on
 dead letters count      for a day, unless a person gave them up or the subscription has ended
 ======================  ==========================================================================================
 """
@@ -20,7 +22,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final, cast
 
-from app.verdict.facts import COUNTED_MAX, WORST_MAX, Facts, Row
+from app.verdict.backfills import backfill_parts
+from app.verdict.facts import COUNTED_MAX, TRIED_MAX, WORST_MAX, Facts, Row
 from app.verdict.lakes import lake_parts
 from app.verdict.verdict import Part, PartKind, PartState, Verdict
 from webhooks.condition import format_duration, format_moment, subscription_condition
@@ -32,6 +35,7 @@ _STARTING_SECONDS: Final = 15.0
 _UNASSIGNED_SECONDS: Final = 60.0
 _RANKS: Final = {"refusing": -1, "passing over": -1, "backing off": 1, "idle": 2}
 _TOLD_STATES: Final[dict[str, PartState]] = {"refusing": "dead", "passing over": "failing"}
+_FORGET: Final = "if it shall not be read, run: hookwire sources forget"
 _DEAD_FOR: Final = timedelta(days=1)
 _SINK_NAMES: Final = {"kafka": "Kafka", "amqp": "AMQP"}
 _SETTINGS: Final = {"kafka": "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS", "amqp": "HOOKWIRE_AMQP_URL"}
@@ -52,6 +56,7 @@ def judge(facts: Facts) -> Verdict:
             *_dead_letters(facts),
             *(_work(cast("PartKind", kind), row, facts.at) for kind, rows in facts.work.items() for row in rows),
             *lake_parts(facts.lakes, facts.at),
+            *backfill_parts(facts.backfills),
             *(Part("facts", name, "unknown", "this could not be read in time") for name in facts.unknown),
         ],
     )
@@ -167,7 +172,7 @@ def _reading(told: Sequence[Row], now: datetime) -> tuple[PartState, str, dateti
     best = min(told, key=lambda report: (not report["is_alive"], _RANKS.get(report["state"], 0), report["since"]))
     since = best["since"]
     if not best["is_alive"]:
-        return "down", f"its process {best['process']} is gone since {format_moment(best['until'])}", best["until"]
+        return _unread(max(told, key=lambda report: report["until"]), now)
     if best["state"] == "backing off":
         return "down", f"it is not read since {format_moment(since)}; {best['reason']}", since
     if best["state"] == "idle" and _age(since, now) > _UNASSIGNED_SECONDS:
@@ -178,6 +183,18 @@ def _reading(told: Sequence[Row], now: datetime) -> tuple[PartState, str, dateti
     if best["state"] in _TOLD_STATES:
         return _TOLD_STATES[best["state"]], best["reason"], since
     return "ok", f"{best['process']} reads it", since
+
+
+def _unread(last: Row, now: datetime) -> tuple[PartState, str, datetime]:
+    """Return the judgement on a source whose last process has stopped, or is gone."""
+    until, process = last["until"], last["process"]
+    if last["is_paused"]:
+        return "paused", f"paused; nobody reads it since {format_moment(until)}", until
+    if last["state"] != "left":
+        return "down", f"its process {process} is gone since {format_moment(until)}; {_FORGET}", until
+    if _age(until, now) < _STARTING_SECONDS:
+        return "ok", f"its process {process} has just stopped", until
+    return "down", f"nobody reads it since {format_moment(until)}, when {process} stopped; {_FORGET}", until
 
 
 def _publishers(facts: Facts) -> Iterator[Part]:
@@ -251,10 +268,14 @@ def _work_state(kind: PartKind, row: Row, now: datetime) -> tuple[PartState, dat
         if row["died_at"]
         else None
     )
+    fails = f"{_number(row['failing'], TRIED_MAX)} failed and wait{'s' * (row['failing'] == 1)} for the next try"
+    again = f"{fails}, the oldest is {format_duration(_age(row['failing_since'], now))} old" if row["failing"] else None
     waits = f"{_number(row['waiting'], row['bound'])} wait{'s' * (row['waiting'] == 1)}{for_long}"
-    numbers = "; ".join(filter(None, (waits, f"{row['running']:,} in flight", died)))
+    numbers = "; ".join(filter(None, (again, waits, f"{row['running']:,} in flight", died)))
     if row["is_paused"]:
         return "paused", None, f"it is paused; {numbers}"
+    if _age(row["failing_since"], now) > _LATE_SECONDS[kind]:
+        return "failing", row["failing_since"], numbers
     if seconds > _LATE_SECONDS[kind]:
         return "late", row["oldest_at"], numbers
     if row["died_at"] is not None and now - row["died_at"] < _DEAD_FOR:

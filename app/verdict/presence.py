@@ -32,7 +32,8 @@ class StateReport(NamedTuple):
 class Presence(Periodic):
     """Looks at the states once a second, and writes them when one changes, else every five seconds: one statement.
 
-    A process that has written nothing for twenty seconds counts as gone. A process that stops takes its reports along.
+    A process that has written nothing for twenty seconds counts as gone. A process that stops takes its sinks along.
+    Its sources stay as sources that nobody reads, until a process reads them or a person forgets them.
     """
 
     name = "presence"
@@ -59,7 +60,7 @@ class Presence(Periodic):
         """Write again at the next look. The due poller tells that the database does not answer."""
 
     async def run(self) -> None:
-        """Report until stopped, then take the reports along."""
+        """Report until stopped, then say that it is gone."""
         await super().run()
         try:
             async with asyncio.timeout(_LEAVE_SECONDS):

@@ -13,7 +13,7 @@ __all__ = ["STATES", "Part", "PartKind", "PartState", "Verdict", "Word"]
 
 PartKind = Literal[
     "sink", "source", "hold", "subscription", "deliveries", "dead_letters", "queue", "task", "job", "service", "lake",
-    "facts",
+    "backfill", "facts",
 ]  # fmt: skip
 PartState = Literal["down", "held", "failing", "slow", "behind", "late", "dead", "paused", "disabled", "unfetched",
                     "unknown", "absent", "ok"]  # fmt: skip

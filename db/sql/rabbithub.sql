@@ -202,12 +202,19 @@ FROM counted c WHERE s.id = $1 AND s.state = 'active' AND c.window_errors > $3::
 RETURNING s.id;
 
 -- name: errors
-SELECT q.vhost, q.kind, q.name, r.hub_topic, s.callback, r.error_count, r.first_error_at, r.last_error_at, r.last_error, s.id
-FROM hookwire.rabbithub_subscriptions r
-JOIN hookwire.subscriptions s ON s.id = r.subscription_id
-JOIN hookwire.rabbithub_resources q ON q.id = r.resource_id
-WHERE s.tenant = $1 AND s.state <> 'deleted' AND s.id > $2 AND r.error_count > 0
-ORDER BY s.id LIMIT $3;
+-- Beyond $4 bytes there are no texts, and `fits` is false.
+SELECT b.vhost, b.kind, b.name, b.error_count, b.first_error_at, b.last_error_at, b.id, b.before < $4::bigint AS fits,
+       CASE WHEN b.before < $4::bigint THEN b.hub_topic END AS hub_topic, CASE WHEN b.before < $4::bigint THEN b.callback END AS callback,
+       CASE WHEN b.before < $4::bigint THEN b.last_error END AS last_error
+FROM (SELECT f.*, sum(w.size) OVER (ORDER BY f.id ROWS UNBOUNDED PRECEDING) - w.size AS before
+      FROM (SELECT q.vhost, q.kind, q.name, r.hub_topic, s.callback, r.error_count, r.first_error_at, r.last_error_at, r.last_error, s.id
+            FROM hookwire.rabbithub_subscriptions r
+            JOIN hookwire.subscriptions s ON s.id = r.subscription_id
+            JOIN hookwire.rabbithub_resources q ON q.id = r.resource_id
+            WHERE s.tenant = $1 AND s.state <> 'deleted' AND s.id > $2 AND r.error_count > 0
+            ORDER BY s.id LIMIT $3) AS f
+      CROSS JOIN LATERAL (SELECT octet_length(concat(f.hub_topic, f.callback, f.last_error)) AS size) AS w) AS b
+ORDER BY b.id;
 
 -- name: expiring
 -- Return leases that end within $1 seconds, and for which no operator event was published yet.
@@ -327,11 +334,18 @@ FROM taken t
 ON CONFLICT DO NOTHING;
 
 -- name: subscriptions
-SELECT q.vhost, q.kind, q.name, r.hub_topic, s.callback, s.lease_until, r.lease_seconds, r.details::text AS details,
-       s.state, s.state_reason, s.header_names, s.id
-FROM hookwire.rabbithub_subscriptions r
-JOIN hookwire.subscriptions s ON s.id = r.subscription_id
-JOIN hookwire.rabbithub_resources q ON q.id = r.resource_id
-WHERE s.tenant = $1 AND s.state <> 'deleted' AND s.id > $2 AND ($3::bytea IS NULL OR s.identity = $3)
-  AND ($4::double precision IS NULL OR s.lease_until < now() + make_interval(secs => $4))
-ORDER BY s.id LIMIT $5;
+-- Beyond $6 bytes there are no texts, and `fits` is false.
+SELECT b.vhost, b.kind, b.name, b.lease_until, b.lease_seconds, b.state, b.state_reason, b.header_names, b.id,
+       b.before < $6::bigint AS fits, CASE WHEN b.before < $6::bigint THEN b.hub_topic END AS hub_topic,
+       CASE WHEN b.before < $6::bigint THEN b.callback END AS callback, CASE WHEN b.before < $6::bigint THEN b.details END AS details
+FROM (SELECT f.*, sum(w.size) OVER (ORDER BY f.id ROWS UNBOUNDED PRECEDING) - w.size AS before
+      FROM (SELECT q.vhost, q.kind, q.name, r.hub_topic, s.callback, s.lease_until, r.lease_seconds, r.details::text AS details,
+                   s.state, s.state_reason, s.header_names, s.id
+            FROM hookwire.rabbithub_subscriptions r
+            JOIN hookwire.subscriptions s ON s.id = r.subscription_id
+            JOIN hookwire.rabbithub_resources q ON q.id = r.resource_id
+            WHERE s.tenant = $1 AND s.state <> 'deleted' AND s.id > $2 AND ($3::bytea IS NULL OR s.identity = $3)
+              AND ($4::double precision IS NULL OR s.lease_until < now() + make_interval(secs => $4))
+            ORDER BY s.id LIMIT $5) AS f
+      CROSS JOIN LATERAL (SELECT octet_length(concat(f.hub_topic, f.callback, f.details)) AS size) AS w) AS b
+ORDER BY b.id;

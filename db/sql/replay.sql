@@ -258,8 +258,10 @@ RETURNING id;
 SELECT r.id, r.state, r.source, r.act, r.job_kind, r.job_state, r.incident_id, s.public_id AS subscription_id, r.topic,
        coalesce(s.topic, CASE WHEN r.subscription_id IS NULL THEN r.topic END) AS pattern, r.kinds, r.statuses, r.since_at, r.until_at,
        r.rate_per_second, r.actor, r.reason, r.created_at, r.updated_at, r.examined, r.replayed, r.erased,
+       b.why, CASE WHEN r.source = 'lake' THEN coalesce(b.lease_until > now(), false) END AS is_held,
        CASE WHEN r.state = 'done' THEN 1 WHEN r.source = 'jobs' THEN r.last_seq::double precision / greatest(r.upper_seq, 1)
             ELSE (r.last_event_id - r.lower_event_id)::double precision / greatest(r.upper_event_id - r.lower_event_id, 1) END AS progress
 FROM hookwire.replays r LEFT JOIN hookwire.subscriptions s ON s.id = r.subscription_id
+LEFT JOIN hookwire.backfills b ON b.replay_id = r.id
 WHERE r.tenant = $1 AND ($2::bigint IS NULL OR r.id = $2) AND r.id < $3
 ORDER BY r.id DESC LIMIT $4;

@@ -4,11 +4,15 @@
 
 -- name: report
 -- Write the states of this process's sinks and sources. `since` stays for as long as the state does. Forget those that this
--- process has no more, and processes that have been gone for an hour.
-WITH forgotten AS (
-    DELETE FROM hookwire.process_states
-    WHERE process <> $1 AND until < clock_timestamp() - interval '1 hour'
-       OR process = $1 AND (kind, name) NOT IN (SELECT k.kind, k.name FROM unnest($2::text[], $3::text[]) AS k(kind, name))
+-- process has no more. Of processes that have been gone for an hour, forget the sinks, and the sources that this one reads:
+-- a source that nobody reads stays.
+WITH mine AS MATERIALIZED (
+    SELECT k.kind, k.name FROM unnest($2::text[], $3::text[]) AS k(kind, name)
+), forgotten AS (
+    DELETE FROM hookwire.process_states p
+    WHERE p.process <> $1 AND p.until < clock_timestamp() - interval '1 hour'
+          AND (p.kind = 'sink' OR (p.kind, p.name) IN (SELECT m.kind, m.name FROM mine m))
+       OR p.process = $1 AND (p.kind, p.name) NOT IN (SELECT m.kind, m.name FROM mine m)
 )
 INSERT INTO hookwire.process_states AS p (process, kind, name, state, reason, until)
 SELECT $1, s.kind, s.name, s.state, s.reason, clock_timestamp() + make_interval(secs => $6::double precision)
@@ -18,10 +22,32 @@ SET since = CASE WHEN p.state = excluded.state THEN p.since ELSE excluded.since 
     state = excluded.state, reason = excluded.reason, until = excluded.until;
 
 -- name: leave
-DELETE FROM hookwire.process_states WHERE process = $1;
+-- Take the sinks of a process that stops along. Its sources stay: from now on it does not read them.
+WITH sinks AS (
+    DELETE FROM hookwire.process_states p WHERE p.process = $1 AND p.kind = 'sink'
+)
+UPDATE hookwire.process_states p SET state = 'left', until = clock_timestamp() WHERE p.process = $1 AND p.kind = 'source';
+
+-- name: forget
+-- Forget sources that no process reads, by a name in which * stands for any characters; return how many.
+WITH gone AS (
+    DELETE FROM hookwire.process_states p
+    WHERE p.kind = 'source' AND p.name LIKE replace(regexp_replace($1, '([\\%_])', '\\\1', 'g'), '*', '%')
+      AND p.until <= clock_timestamp()
+      AND NOT EXISTS (SELECT FROM hookwire.process_states a
+                      WHERE a.kind = 'source' AND a.name = p.name AND a.until > clock_timestamp())
+    RETURNING p.name
+), named AS (
+    SELECT DISTINCT g.name FROM gone g
+), audited AS (
+    INSERT INTO hookwire.audit (tenant, actor, action, subject, reason)
+    SELECT 'default', $2, 'source.forget', n.name, $3 FROM named n
+)
+SELECT count(*) FROM named;
 
 -- name: processes
-SELECT p.process, p.kind, p.name, p.state, p.reason, p.since, p.until, p.until > clock_timestamp() AS is_alive
+SELECT p.process, p.kind, p.name, p.state, p.reason, p.since, p.until, p.until > clock_timestamp() AS is_alive,
+       coalesce((SELECT s.is_paused FROM hookwire.sources s WHERE p.kind = 'source' AND s.name = p.name), false) AS is_paused
 FROM hookwire.process_states p ORDER BY p.kind, p.name, p.since LIMIT 1000;
 
 -- name: holds
@@ -141,7 +167,19 @@ UNION ALL
                 (SELECT t.sinks IS DISTINCT FROM '{webhooks}' FROM hookwire.topics t WHERE t.tenant = f.tenant AND t.name = f.topic))
  ORDER BY f.created_at LIMIT $1);
 
--- The next four return what waits, runs and died of the $2 worst names among the first $1. All together are counted up to
+-- name: backfills
+-- Return the runs of backfills that no process carries on, among the newest $1. Their process is gone, the API has resumed
+-- them, or they stopped by themselves.
+SELECT r.id, r.state, b.holder, b.why, b.lease_until, r.replayed, b.events, s.topic,
+       CASE WHEN r.state = 'running' THEN coalesce(b.lease_until, r.updated_at) ELSE r.updated_at END AS ended_at
+FROM (SELECT x.* FROM hookwire.backfills x ORDER BY x.replay_id DESC LIMIT $1) AS b
+CROSS JOIN LATERAL (SELECT y.* FROM hookwire.replays y WHERE y.id = b.replay_id LIMIT 1) AS r
+LEFT JOIN LATERAL (SELECT z.topic FROM hookwire.subscriptions z WHERE z.id = r.subscription_id LIMIT 1) AS s ON true
+WHERE r.state = 'running' AND coalesce(b.lease_until <= now(), true) OR r.state = 'paused' AND b.why IS NOT NULL
+ORDER BY r.id;
+
+-- The next four return what waits, runs, fails and died of the $2 worst names among the first $1. What fails waits for its
+-- next try. It is looked for among the $3 / 5 that are due next, and of jobs among the oldest retries. All together are counted up to
 -- $3, and each at least up to 100 (`bound`). A range of one name in the order of an index leaves the planner only this
 -- index. Others would pass the rows of all names.
 
@@ -160,22 +198,28 @@ WITH RECURSIVE waiting AS (
 ), running AS MATERIALIZED (
     SELECT m.queue, count(*) AS messages
     FROM (SELECT x.queue FROM hookwire.messages x WHERE x.claim IS NOT NULL ORDER BY x.lease_until LIMIT $3) AS m GROUP BY m.queue
+), failing AS MATERIALIZED (
+    SELECT f.queue AS name, count(*) AS number, min(f.created_at) AS since
+    FROM (SELECT x.queue, x.created_at, x.deliveries FROM hookwire.messages x WHERE x.claim IS NULL AND x.due_at IS NOT NULL ORDER BY x.due_at LIMIT $3 / 5) AS f WHERE f.deliveries > 0 GROUP BY f.queue
 ), names AS MATERIALIZED (
     SELECT w.queue AS name FROM (SELECT queue FROM waiting LIMIT $1) AS w
     UNION SELECT d.queue FROM (SELECT queue FROM dead LIMIT $1) AS d
     UNION SELECT r.queue FROM running r
+    UNION SELECT f.name FROM failing f
 ), worst AS MATERIALIZED (
-    SELECT n.name, oldest.created_at AS oldest_at, latest.died_at FROM names n
+    SELECT n.name, oldest.created_at AS oldest_at, latest.died_at, f.number AS failing, f.since AS failing_since
+    FROM names n LEFT JOIN failing f ON f.name = n.name
     LEFT JOIN LATERAL (
         SELECT m.created_at FROM hookwire.messages m
         WHERE m.queue BETWEEN n.name AND n.name AND m.claim IS NULL AND m.due_at IS NULL ORDER BY m.queue, m.id LIMIT 1) AS oldest ON true
     LEFT JOIN LATERAL (
         SELECT d.died_at FROM hookwire.dead_messages d WHERE d.queue BETWEEN n.name AND n.name ORDER BY d.queue DESC, d.died_at DESC LIMIT 1) AS latest ON true
-    ORDER BY oldest_at NULLS LAST, latest.died_at DESC NULLS LAST, n.name LIMIT $2
+    ORDER BY least(oldest.created_at, f.since) NULLS LAST, latest.died_at DESC NULLS LAST, n.name LIMIT $2
 ), bounds AS MATERIALIZED (
     SELECT greatest(100, $3::bigint / greatest(count(*), 1)) AS bound FROM worst
 )
-SELECT w.name, w.oldest_at, w.died_at, (SELECT b.bound FROM bounds b) AS bound, coalesce((SELECT q.paused FROM hookwire.queues q WHERE q.name = w.name), false) AS is_paused,
+SELECT w.name, w.oldest_at, w.died_at, coalesce(w.failing, 0) AS failing, w.failing_since,
+       (SELECT b.bound FROM bounds b) AS bound, coalesce((SELECT q.paused FROM hookwire.queues q WHERE q.name = w.name), false) AS is_paused,
        (SELECT count(*) FROM (SELECT FROM hookwire.messages m
                               WHERE m.queue BETWEEN w.name AND w.name AND m.claim IS NULL AND m.due_at IS NULL ORDER BY m.queue, m.id LIMIT (SELECT b.bound FROM bounds b)) AS few) AS waiting,
        coalesce((SELECT r.messages FROM running r WHERE r.queue = w.name), 0) AS running,
@@ -197,22 +241,28 @@ WITH RECURSIVE waiting AS (
 ), running AS MATERIALIZED (
     SELECT t.kind, count(*) AS tasks
     FROM (SELECT x.kind FROM hookwire.task_rows x WHERE x.start_time IS NOT NULL ORDER BY x.lease_until LIMIT $3) AS t GROUP BY t.kind
+), failing AS MATERIALIZED (
+    SELECT f.kind AS name, count(*) AS number, min(f.created_at) AS since
+    FROM (SELECT x.kind, x.created_at, x.attempts FROM hookwire.task_rows x WHERE x.start_time IS NULL AND x.due_at IS NOT NULL ORDER BY x.due_at LIMIT $3 / 5) AS f WHERE f.attempts > 0 GROUP BY f.kind
 ), names AS MATERIALIZED (
     SELECT w.kind AS name FROM (SELECT kind FROM waiting LIMIT $1) AS w
     UNION SELECT d.kind FROM (SELECT kind FROM dead LIMIT $1) AS d
     UNION SELECT r.kind FROM running r
+    UNION SELECT f.name FROM failing f
 ), worst AS MATERIALIZED (
-    SELECT n.name, oldest.created_at AS oldest_at, latest.died_at FROM names n
+    SELECT n.name, oldest.created_at AS oldest_at, latest.died_at, f.number AS failing, f.since AS failing_since
+    FROM names n LEFT JOIN failing f ON f.name = n.name
     LEFT JOIN LATERAL (
         SELECT t.created_at FROM hookwire.task_rows t
         WHERE t.kind BETWEEN n.name AND n.name AND t.start_time IS NULL AND t.due_at IS NULL ORDER BY t.kind, t.seq LIMIT 1) AS oldest ON true
     LEFT JOIN LATERAL (
         SELECT d.died_at FROM hookwire.dead_tasks d WHERE d.kind BETWEEN n.name AND n.name ORDER BY d.kind DESC, d.died_at DESC LIMIT 1) AS latest ON true
-    ORDER BY oldest_at NULLS LAST, latest.died_at DESC NULLS LAST, n.name LIMIT $2
+    ORDER BY least(oldest.created_at, f.since) NULLS LAST, latest.died_at DESC NULLS LAST, n.name LIMIT $2
 ), bounds AS MATERIALIZED (
     SELECT greatest(100, $3::bigint / greatest(count(*), 1)) AS bound FROM worst
 )
-SELECT w.name, w.oldest_at, w.died_at, (SELECT b.bound FROM bounds b) AS bound, false AS is_paused,
+SELECT w.name, w.oldest_at, w.died_at, coalesce(w.failing, 0) AS failing, w.failing_since,
+       (SELECT b.bound FROM bounds b) AS bound, false AS is_paused,
        (SELECT count(*) FROM (SELECT FROM hookwire.task_rows t
                               WHERE t.kind BETWEEN w.name AND w.name AND t.start_time IS NULL AND t.due_at IS NULL ORDER BY t.kind, t.seq LIMIT (SELECT b.bound FROM bounds b)) AS few) AS waiting,
        coalesce((SELECT r.tasks FROM running r WHERE r.kind = w.name), 0) AS running,
@@ -241,21 +291,27 @@ WITH RECURSIVE waiting AS (
     UNION ALL
     SELECT n.kind FROM dead w CROSS JOIN LATERAL (
         SELECT a.kind FROM hookwire.job_archive a WHERE a.state = 'discarded' AND a.kind > w.kind ORDER BY a.kind, a.ended_at LIMIT 1) AS n
+), failing AS MATERIALIZED (
+    SELECT f.kind AS name, count(*) AS number, min(f.created_at) AS since
+    FROM (SELECT x.kind, x.created_at, x.for_people FROM hookwire.jobs x WHERE x.state = 'retryable' ORDER BY x.seq LIMIT $3 / 5) AS f WHERE NOT f.for_people GROUP BY f.kind
 ), names AS MATERIALIZED (
     SELECT l.kind AS name FROM lined_up l
     UNION SELECT d.kind FROM (SELECT kind FROM dead LIMIT $1) AS d
     UNION SELECT r.kind FROM running r
+    UNION SELECT f.name FROM failing f
 ), worst AS MATERIALIZED (
-    SELECT n.name, oldest.oldest_at, latest.died_at FROM names n
+    SELECT n.name, oldest.oldest_at, latest.died_at, f.number AS failing, f.since AS failing_since
+    FROM names n LEFT JOIN failing f ON f.name = n.name
     LEFT JOIN LATERAL (SELECT min(l.oldest_at) AS oldest_at FROM lined_up l WHERE l.kind = n.name) AS oldest ON true
     LEFT JOIN LATERAL (
         SELECT a.ended_at AS died_at FROM hookwire.job_archive a
         WHERE a.state = 'discarded' AND a.kind BETWEEN n.name AND n.name ORDER BY a.kind DESC, a.ended_at DESC LIMIT 1) AS latest ON true
-    ORDER BY oldest.oldest_at NULLS LAST, latest.died_at DESC NULLS LAST, n.name LIMIT $2
+    ORDER BY least(oldest.oldest_at, f.since) NULLS LAST, latest.died_at DESC NULLS LAST, n.name LIMIT $2
 ), bounds AS MATERIALIZED (
     SELECT greatest(100, $3::bigint / greatest(count(*), 1)) AS bound FROM worst
 )
-SELECT w.name, w.oldest_at, w.died_at, (SELECT b.bound FROM bounds b) AS bound,
+SELECT w.name, w.oldest_at, w.died_at, coalesce(w.failing, 0) AS failing, w.failing_since,
+       (SELECT b.bound FROM bounds b) AS bound,
        coalesce((SELECT k.is_paused FROM hookwire.job_kinds k WHERE k.kind = w.name), false) AS is_paused,
        (SELECT coalesce(sum(c.jobs), 0) FROM lined_up l CROSS JOIN LATERAL (
             SELECT count(*) AS jobs FROM (
@@ -287,23 +343,29 @@ WITH RECURSIVE waiting AS (
     UNION ALL
     SELECT n.service FROM running w CROSS JOIN LATERAL (
         SELECT r.service FROM hookwire.requests r WHERE r.state = 'leased' AND r.service > w.service ORDER BY r.service LIMIT 1) AS n
+), failing AS MATERIALIZED (
+    SELECT f.service AS name, count(*) AS number, min(f.created_at) AS since
+    FROM (SELECT x.service, x.created_at, x.state, x.attempts FROM hookwire.requests x ORDER BY x.deadline_at LIMIT $3 / 5) AS f WHERE f.state = 'delayed' AND f.attempts > 0 GROUP BY f.service
 ), names AS MATERIALIZED (
     SELECT w.service AS name FROM (SELECT service FROM waiting LIMIT $1) AS w
     UNION SELECT d.service FROM (SELECT service FROM dead LIMIT $1) AS d
     UNION SELECT r.service FROM (SELECT service FROM running LIMIT $1) AS r
+    UNION SELECT f.name FROM failing f
 ), worst AS MATERIALIZED (
-    SELECT n.name, oldest.created_at AS oldest_at, latest.died_at FROM names n
+    SELECT n.name, oldest.created_at AS oldest_at, latest.died_at, f.number AS failing, f.since AS failing_since
+    FROM names n LEFT JOIN failing f ON f.name = n.name
     LEFT JOIN LATERAL (
         SELECT r.created_at FROM hookwire.requests r
         WHERE r.service BETWEEN n.name AND n.name AND r.state = 'waiting' ORDER BY r.service, r.number LIMIT 1) AS oldest ON true
     LEFT JOIN LATERAL (
         SELECT r.deadline_at - make_interval(secs => (hookwire.service_settings(r.service)).retention_seconds) AS died_at FROM hookwire.requests r
         WHERE r.service BETWEEN n.name AND n.name AND r.state IN ('expired', 'failed') ORDER BY r.service DESC, r.deadline_at DESC LIMIT 1) AS latest ON true
-    ORDER BY oldest_at NULLS LAST, latest.died_at DESC NULLS LAST, n.name LIMIT $2
+    ORDER BY least(oldest.created_at, f.since) NULLS LAST, latest.died_at DESC NULLS LAST, n.name LIMIT $2
 ), bounds AS MATERIALIZED (
     SELECT greatest(100, $3::bigint / greatest(count(*), 1)) AS bound FROM worst
 )
-SELECT w.name, w.oldest_at, w.died_at, (SELECT b.bound FROM bounds b) AS bound, coalesce((SELECT s.disabled FROM hookwire.services s WHERE s.name = w.name), false) AS is_paused,
+SELECT w.name, w.oldest_at, w.died_at, coalesce(w.failing, 0) AS failing, w.failing_since,
+       (SELECT b.bound FROM bounds b) AS bound, coalesce((SELECT s.disabled FROM hookwire.services s WHERE s.name = w.name), false) AS is_paused,
        (SELECT count(*) FROM (SELECT FROM hookwire.requests r
                               WHERE r.service BETWEEN w.name AND w.name AND r.state = 'waiting' ORDER BY r.service, r.number LIMIT (SELECT b.bound FROM bounds b)) AS few) AS waiting,
        (SELECT count(*) FROM (SELECT FROM hookwire.requests r WHERE r.service BETWEEN w.name AND w.name AND r.state = 'leased' ORDER BY r.service LIMIT (SELECT b.bound FROM bounds b)) AS few) AS running,

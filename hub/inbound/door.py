@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from event.attribute import CloudEventError, check_content_type
 from event.event import Draft
 from event.hops import HOPS_HEADER, hops_of
 from event.topic import TopicError, validate_key
+from hub.inbound.event_headers import EventHeaders
 from hub.inbound.preset import PRESETS, Example, Handshake
 from hub.inbound.reference import ReferenceRefused, SignedRequest, check_reference, check_template, topic_of
 from hub.inbound.scheme import Headers, SchemeRefused, SignatureScheme, SignatureWrong
@@ -28,7 +28,6 @@ HEADERS_MAX: Final = 32
 REMEMBER_SECONDS_MAX: Final = 2_592_000
 _NO_KEY: Final = secrets.token_bytes(32)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_HEADER_BYTES_MAX: Final = 1_024
 _ANSWER_BYTES_MAX: Final = 4_096
 _IDENTITY_BYTES_MAX: Final = 180
 _SETTINGS: Final = ("topic", "id", "type", "key", "headers", "scheme")
@@ -55,11 +54,14 @@ class HandshakeAnswer:
 
 @dataclass(frozen=True, slots=True)
 class InboundEvent:
-    """The event of a request, and the digest by which its repeats are known."""
+    """The event of a request, and the digest by which its repeats are known. ``left_out`` has name and reason of each
+    header that the event lacks.
+    """
 
     draft: Draft
     fingerprint: bytes
     delivery_id: str | None
+    left_out: tuple[tuple[str, str], ...] = ()
 
 
 def is_door_name(name: str) -> bool:
@@ -151,11 +153,15 @@ class InboundSource:
             key = validate_key(key) if key else None
         except TopicError as error:
             raise EventRefused("no_topic_or_key", str(error)) from None
+        found = EventHeaders(headers, self.headers)
+        hops = hops_of(found.hops)
+        if hops is None:
+            raise EventRefused("hops", "it has passed too many hubs")
         draft = Draft(
-            topic, body, key, self._content_type(headers), self._event_headers(headers),
+            topic, body, key, found.content_type, found.kept | ({HOPS_HEADER: str(hops)} if hops else {}),
             None if identity is None else self._idempotency_key(identity),
         )  # fmt: skip
-        return InboundEvent(draft, hashlib.sha256(body).digest(), identity)
+        return InboundEvent(draft, hashlib.sha256(body).digest(), identity, tuple(found.left_out))
 
     def signed_example(self, secret: str, now: int) -> tuple[dict[str, str], bytes]:
         """Return headers and body of an example, as this sender would send it."""
@@ -170,39 +176,6 @@ class InboundSource:
         if len(identity.encode()) > _IDENTITY_BYTES_MAX or not identity.isprintable():
             identity = hashlib.sha256(identity.encode()).hexdigest()
         return f"{self.name}:{identity}\x1fin"
-
-    def _content_type(self, headers: Headers) -> str | None:
-        values = headers.get("content-type", ())
-        if not values:
-            return None
-        try:
-            text = values[0].decode("utf-8")
-            check_content_type(text)
-        except (UnicodeDecodeError, CloudEventError):
-            raise EventRefused("content_type", "its Content-Type is no text that an event can have") from None
-        return text or None
-
-    def _event_headers(self, headers: Headers) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for name in self.headers:
-            values = headers.get(name, ())
-            if len(values) != 1:
-                continue
-            try:
-                text = values[0].decode("utf-8")
-            except UnicodeDecodeError:
-                raise EventRefused("header", f"its header {name} is not UTF-8") from None
-            if len(values[0]) > _HEADER_BYTES_MAX or not text.isprintable():
-                raise EventRefused(
-                    "header", f"its header {name} is longer than {_HEADER_BYTES_MAX} bytes or unprintable"
-                )
-            found[name] = text
-        for value in headers.get(HOPS_HEADER, ())[:1]:
-            hops = hops_of(value.decode("latin-1"))
-            if hops is None:
-                raise EventRefused("hops", "it has passed too many hubs")
-            found |= {HOPS_HEADER: str(hops)} if hops else {}
-        return found
 
 
 def _references(given: Any) -> tuple[str, ...]:

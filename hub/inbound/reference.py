@@ -59,7 +59,7 @@ def topic_of(template: str, source: str, kind: str | None) -> str:
 
 def _topic(template: str, source: str, kind: str) -> str:
     words = [_NO_WORD.sub("_", word) for word in _BETWEEN_WORDS.split(kind)]
-    text = ".".join(word for word in words if word) or UNKNOWN_TYPE
+    text = ".".join(word for word in words if word)[:_TOPIC_MAX] or UNKNOWN_TYPE  # a template may name it often
     made = template.replace("{source}", source).replace("{type}", text)
     made = made[:_TOPIC_MAX].rstrip(".")
     if is_reserved(made):

@@ -66,6 +66,6 @@ async def test_the_verdict_reads_no_more_of_large_tables(database_url: str, name
         for relation, rows in read.items()
         if rows > _READ_MAX
     }
-    assert (dear, facts.unknown, len(counted.read)) == ({}, (), 17)
+    assert (dear, facts.unknown, len(counted.read)) == ({}, (), 18)
     told = (facts.dead_letters, facts.subscriptions, *facts.work.values())
     assert max(len(rows) for rows in told) <= 2 * DEAD_LETTERS_MAX

@@ -17,15 +17,20 @@ from egress.failure import DeadlineExceeded
 from tests.waiting import until
 
 GOOD = 100
+SECONDS_MAX = 60.0
 ANSWER = Response(204, (), b"", False, "", 0.0, 0.0, 0.0)
 
 
 class Outbound:
-    """A callback but the good one fails four times, and then never answers. ``last`` may answer the fourth."""
+    """A callback but the good one fails four times, and then never answers. ``last`` may answer the fourth.
 
-    def __init__(self, last: Response | None) -> None:
+    It fails by ``failure``, or without an answer.
+    """
+
+    def __init__(self, last: Response | None = None, failure: Response | None = None) -> None:
         self.silent = 0
         self._last = last
+        self._failure = failure
         self._asked: Counter[Any] = Counter()
 
     async def send(self, request: Request) -> Response:
@@ -36,6 +41,8 @@ class Outbound:
         if self._asked[number] == LEASED_EACH and self._last is not None:
             return self._last
         if self._asked[number] <= LEASED_EACH:
+            if self._failure is not None:
+                return self._failure
             raise DeadlineExceeded("no answer")
         self.silent += 1
         await asyncio.Event().wait()
@@ -54,7 +61,7 @@ class Worker(CallbackWorker):
     name = "test callbacks"
 
     def __init__(self, outbound: Any) -> None:
-        super().__init__(outbound, Book(), CallbackOptions(60.0, 1000))
+        super().__init__(outbound, Book(), CallbackOptions(SECONDS_MAX, 1000))
         self.ready = [*range(16)]
         self.recorded: Counter[int] = Counter()
 
@@ -116,10 +123,16 @@ async def test_work_whose_lease_has_become_too_short_is_neither_sent_nor_recorde
     assert (len(sent), worker.recorded[GOOD]) == ((LEASED_EACH, LEASED_EACH) if sends else (0, 0))
 
 
-@pytest.mark.parametrize("last", [None, ANSWER], ids=["never", "now and then"])
-async def test_callbacks_that_do_not_answer_leave_half_of_the_room_to_the_others(last: Response | None) -> None:
+@pytest.mark.parametrize(
+    "outbound",
+    [
+        Outbound(), Outbound(last=ANSWER), Outbound(failure=ANSWER._replace(total_seconds=SECONDS_MAX / 4)),
+        *(Outbound(failure=ANSWER._replace(status=status)) for status in (502, 503, 504)),
+    ],
+    ids=["never", "now and then", "slowly", "502", "503", "504"],
+)  # fmt: skip
+async def test_callbacks_that_do_not_answer_leave_half_of_the_room_to_the_others(outbound: Outbound) -> None:
     """GW-01: its kind; twenty of them took the whole room, each time for as long as a POST may take."""
-    outbound = Outbound(last)
     worker = Worker(outbound)
     running = asyncio.create_task(worker.run())
     await until(lambda: outbound.silent >= 32)
@@ -132,3 +145,14 @@ async def test_callbacks_that_do_not_answer_leave_half_of_the_room_to_the_others
         await asyncio.wait([running])
 
     assert outbound.silent == 32
+
+
+@pytest.mark.parametrize("failure", [ANSWER._replace(status=500), ANSWER._replace(total_seconds=SECONDS_MAX / 5)])
+async def test_callbacks_that_answer_soon_may_take_the_whole_room(failure: Response) -> None:
+    outbound = Outbound(failure=failure)
+    running = asyncio.create_task(Worker(outbound).run())
+    try:
+        await until(lambda: outbound.silent == 64)
+    finally:
+        running.cancel()
+        await asyncio.wait([running])

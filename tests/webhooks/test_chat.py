@@ -1,6 +1,7 @@
 """webhooks/chat.py: an event as a line in a chat room, for Slack's and Mattermost's incoming webhooks."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -74,6 +75,33 @@ def test_without_a_template_it_is_topic_and_content(form: str, text: str) -> Non
 def test_what_is_no_text_is_described_and_what_is_long_is_cut() -> None:
     assert line("slack", "{content}", payload=b"\xff\x00", content_type="image/png") == "(2 bytes of image/png)"
     assert len(line("slack", "{content}{content}", payload=b"x" * 5_000)) == 4_000
+
+
+@pytest.mark.parametrize(
+    ("template", "value"),
+    [("{data.a}", "&" * 100_000), ("{data.a}", "<&" * 50_000), ("{data.a}", ["&"] * 20_000)],
+    ids=["ampersands", "brackets", "list"],
+)
+@pytest.mark.parametrize("form", ["slack", "mattermost"])
+def test_a_large_value_in_many_places_is_not_repeated_before_the_cut(form: str, template: str, value: Any) -> None:
+    """A publisher's event may have a megabyte, and a template 250 places."""
+    made = event(topic="orders.paid", payload=json.dumps({"a": value}).encode())
+    chat_line(form, template, made)
+    tracemalloc.start()
+    try:
+        text = chat_line(form, template * 200, made)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert len(text) == 4_000
+    assert text.endswith("…")
+    assert peak < 10_000_000, f"{peak:,} bytes of memory for one line"
+
+
+def test_a_value_that_fills_the_line_exactly_is_whole() -> None:
+    assert line("slack", "{content}", payload=b"x" * 4_000) == "x" * 4_000
+    assert line("slack", "{content}", payload=b"x" * 4_001) == "x" * 3_999 + "…"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import tracemalloc
 from datetime import UTC, datetime
 
 import pytest
@@ -52,3 +54,21 @@ def test_headers_and_the_address_are_named_without_values_and_the_line_is_bounde
         "headers ~x-a, +x-b; sent to http://a.example/x"
     )
     assert len(difference(event(b"{}"), many, None)) <= DIFFERENCE_MAX
+
+
+def test_many_places_below_long_names_are_not_all_named_before_the_cut() -> None:
+    """Contents of 150 KB would become 40 MB of places."""
+    old: object = {str(number): 1 for number in range(10_000)}
+    for _ in range(18):
+        old = {"\u4e00" * 40: old}
+    made = event(json.dumps(old).encode())
+    edit = Edit(made.payload.replace(b": 1,", b": 2,"))
+    tracemalloc.start()
+    try:
+        told = difference(made, edit, None)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert len(told) == DIFFERENCE_MAX
+    assert peak < 20_000_000, f"{peak:,} bytes of memory for one line"

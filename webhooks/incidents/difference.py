@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 from event.event import Event
@@ -43,7 +44,7 @@ def _of_content(old: bytes, new: bytes) -> str:
     if max(len(old), len(new)) > _READ_BYTES_MAX:
         return sizes
     try:
-        places = [*_places(json.loads(old), json.loads(new), "$", 0)]
+        places = [*islice(_places(json.loads(old), json.loads(new), "$", 0), _PLACES_MAX + 1)]
     except (ValueError, RecursionError):
         first = next((n for n, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), None)
         return f"{sizes}, from byte {min(len(old), len(new)) if first is None else first} on"

@@ -43,7 +43,7 @@ async def _status_of(topic: str, url: str | None, as_json: bool, config: Path | 
         say(json.dumps({"subscriptions": subscriptions}))
     else:
         _print(subscriptions)
-    return int(any(one["health"] in _TROUBLED for one in subscriptions))
+    return int(_are_in_trouble(subscriptions))
 
 
 async def _status(url: str | None, as_json: bool, config: Path | None) -> int:
@@ -51,6 +51,8 @@ async def _status(url: str | None, as_json: bool, config: Path | None) -> int:
 
     hub = hub_of(url, config)
     verdict, subscriptions = await get(f"{hub}/status"), await get_all(f"{hub}/subscriptions")
+    if _are_in_trouble(subscriptions):  # the verdict reaches only some of very many
+        verdict["verdict"] = "trouble"
     subscriptions.sort(key=lambda one: _FIRST.index(one["health"]) if one["health"] in _FIRST else len(_FIRST))
     if as_json:
         say(json.dumps({**verdict, "subscriptions": subscriptions}))
@@ -58,6 +60,13 @@ async def _status(url: str | None, as_json: bool, config: Path | None) -> int:
         _print_verdict(verdict)
         _print(subscriptions)
     return int(verdict["verdict"] == "trouble")
+
+
+def _are_in_trouble(subscriptions: list[dict[str, Any]]) -> bool:
+    """Return whether one of them is in trouble. A subscriber that fetches its events does so when it likes."""
+    return any(
+        one["health"] in _TROUBLED and (one["health"], one["protocol"]) != ("behind", "pull") for one in subscriptions
+    )
 
 
 def _print_verdict(verdict: dict[str, Any]) -> None:

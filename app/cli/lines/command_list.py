@@ -61,7 +61,7 @@ PANELS: Final[Mapping[str, Mapping[str, str]]] = {
         "deadletters": "Holds (records that wait because a broker refused one) and dead letters (given up): list, "
             "show, retry, give up, purge.",
         "sources": "Webhooks of others: add, show, test, remove. Kafka sources: list, pause, resume, reset; refusals, "
-            "retry and skip of refused records.",
+            "retry and skip of refused records; forget what nobody reads.",
     },
     "Try": {
         "quickstart": "Subscribe, publish an event, receive it and ask for its state, on a running hub. Only the event "

@@ -155,10 +155,11 @@ def _contents(message: Message | Any) -> dict[str, Any]:
 
 
 def _number(text: str) -> int:
-    digits = text.removeprefix(_PREFIX)
+    number = text.removeprefix(_PREFIX)
+    digits = number.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
         raise CommandFailed(f"--id: {text} is no message such as {_PREFIX}7", 2)
-    return int(digits)
+    return int(number)
 
 
 def _words(error: Refused) -> str:

@@ -82,8 +82,22 @@ def body(text: str | None) -> str:
     """Return the beginning of a content or of an answer, as text."""
     if text is None:
         return NOTHING
-    cut = f'\n<span class="soft">… {len(text) - _BODY_MAX:,} more characters</span>' if len(text) > _BODY_MAX else ""
-    return lines(text[:_BODY_MAX], cut)
+    return _cut(text, f"{len(text) - _BODY_MAX:,} more characters")
+
+
+def _cut(text: str, left: str) -> str:
+    """Return the beginning of a text; ``left`` says what it leaves out."""
+    return lines(text[:_BODY_MAX], f'\n<span class="soft">… {left}</span>' if len(text) > _BODY_MAX else "")
+
+
+def _indented(value: Any) -> str:
+    """Return JSON on lines, or a beginning that is too long to be shown."""
+    text = ""
+    for piece in json.JSONEncoder(ensure_ascii=False, indent=1).iterencode(value):
+        text += piece
+        if len(text) > _BODY_MAX:
+            break
+    return text
 
 
 def value_cell(name: str, value: Any) -> str:
@@ -122,7 +136,7 @@ _CONTENTS: Final = ("args", "result")
 
 def _text(name: str, value: Any) -> str:
     if name in _CONTENTS:
-        return body(json.dumps(value, ensure_ascii=False, indent=1))
+        return _cut(_indented(value), "and more")
     if name in _KINDS:
         return link_to(_KINDS[name], value)
     if name in ("state", "health", "verdict"):

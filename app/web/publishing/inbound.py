@@ -64,6 +64,10 @@ class Inbound:
             "hookwire_inbound_requests_total", "Requests at the doors of inbound sources, by outcome.",
             ["source", "outcome"], registry=registry,
         )  # fmt: skip
+        self._headers_left_out = Counter(
+            "hookwire_inbound_headers_left_out_total", "Headers that events of inbound sources lack, by reason.",
+            ["source", "reason"], registry=registry,
+        )  # fmt: skip
         self._counts: dict[tuple[str, str], Counter] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -131,12 +135,20 @@ class Inbound:
             InboundRequest(
                 source=door.name, outcome="accepted", address=address, size_bytes=len(body),
                 delivery_id=taken.delivery_id, event_id=accepted.id, topic=accepted.topic,
+                detail=self._left_out(door.name, taken),
             )
         )  # fmt: skip
         self._request_log.write(scope, started, len(body), [accepted], 0)
         event_id = format_event_id(self._incarnation, accepted.id)
         item = {"id": event_id, "topic": accepted.topic, "replayed": accepted.replayed}
         await _answer(send, b"application/json", _JSON.encode(item).encode() + b"\n")
+
+    def _left_out(self, source: str, taken: InboundEvent) -> str | None:
+        """Count the headers that the event lacks, and return a text that names them; None: it lacks none."""
+        for _, reason in taken.left_out:
+            self._headers_left_out.labels(source, reason).inc()
+        named = ", ".join(f"{name} ({reason})" for name, reason in taken.left_out)
+        return f"left out: {named}" if named else None
 
     async def _store(self, taken: InboundEvent) -> Accepted:
         draft = taken.draft

@@ -41,6 +41,7 @@ __all__ = [
     "Extended",
     "FilterVerdict",
     "ForeignTopic",
+    "Forgotten",
     "HeldRequest",
     "Hold",
     "HoldDetail",
@@ -590,6 +591,13 @@ class ForeignTopic(Model):
     fetched_at: datetime | None
     changed_at: datetime | None
     created_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forgotten(Model):
+    """How many sources were forgotten."""
+
+    forgotten: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1184,6 +1192,8 @@ class Replay(Model):
     replayed: int
     erased: int
     seconds_left: float | None
+    is_held: bool | None
+    why: str | None
 
 
 @dataclass(frozen=True, kw_only=True)

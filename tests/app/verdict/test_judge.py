@@ -17,6 +17,7 @@ NOW = datetime(2026, 1, 15, 9, 30, 0, 999, tzinfo=UTC)
 AGO = NOW - timedelta(minutes=2, seconds=10)
 AGO_TEXT = "2026-01-15T09:27:50Z"
 Row = dict[str, Any]
+FORGET = "if it shall not be read, run: hookwire sources forget"
 PAUSED: Row = {"paused_at": AGO, "paused_by": "ada", "pause_reason": "Kafka moves"}
 
 
@@ -36,7 +37,7 @@ def report(kind: str = "sink", name: str = "kafka", state: str = "backing off", 
     """What a process reports."""
     return {
         "process": "a-1", "kind": kind, "name": name, "state": state, "reason": "no broker answers", "since": AGO,
-        "until": NOW, "is_alive": True,
+        "until": NOW, "is_alive": True, "is_paused": False,
     } | more  # fmt: skip
 
 
@@ -47,6 +48,7 @@ def subscription(**more: Any) -> Row:
 def work(**more: Any) -> Row:
     return {
         "name": "mail", "waiting": 0, "running": 0, "dead": 0, "oldest_at": None, "died_at": None, "is_paused": False,
+        "failing": 0, "failing_since": None,
         "bound": 1_000,
     } | more  # fmt: skip
 
@@ -124,7 +126,23 @@ def test_a_sink_whose_relay_has_just_started_is_no_trouble() -> None:
         ([report("source", "in")], [("source", "down", f"it is not read since {AGO_TEXT}; no broker answers")]),
         (
             [report("source", "in", is_alive=False)],
-            [("source", "down", "its process a-1 is gone since 2026-01-15T09:30:00Z")],
+            [("source", "down", f"its process a-1 is gone since 2026-01-15T09:30:00Z; {FORGET}")],
+        ),
+        (
+            [report("source", "in", "left", is_alive=False, until=AGO)],
+            [("source", "down", f"nobody reads it since {AGO_TEXT}, when a-1 stopped; {FORGET}")],
+        ),
+        (
+            [
+                report("source", "in", "left", is_alive=False, until=AGO, process="b-1"),
+                report("source", "in", "left", is_alive=False, until=AGO - timedelta(days=9)),
+            ],
+            [("source", "down", f"nobody reads it since {AGO_TEXT}, when b-1 stopped; {FORGET}")],
+        ),
+        ([report("source", "in", "left", is_alive=False)], []),
+        (
+            [report("source", "in", "left", is_alive=False, until=AGO, is_paused=True)],
+            [("source", "paused", f"paused; nobody reads it since {AGO_TEXT}")],
         ),
         ([report("source", "in"), report("source", "in", "reading", process="b-1")], []),
         ([report("source", "in", "reading", is_alive=False), report("source", "in", "reading", process="b-1")], []),
@@ -139,7 +157,10 @@ def test_a_sink_whose_relay_has_just_started_is_no_trouble() -> None:
             [("source", "down", f"it is not read since {AGO_TEXT}; no broker answers")],
         ),
     ],
-    ids=["fails", "is gone", "another reads it", "was replaced", "no part", "no part yet", "spare", "the other fails"],
+    ids=[
+        "fails", "is gone", "was left", "was left by two", "was left just now", "was left while paused",
+        "another reads it", "was replaced", "no part", "no part yet", "spare", "the other fails",
+    ],
 )  # fmt: skip
 def test_a_source_is_judged_by_the_best_of_its_processes(reports: Sequence[Row], expected: list[Any]) -> None:
     """GU-01."""

@@ -62,6 +62,32 @@ async def test_a_source_that_a_process_has_no_more_is_forgotten_at_its_next_repo
     assert found == [("a-1", "kafka"), ("b-1", "shop-a")]
 
 
+async def test_a_source_that_nobody_reads_stays_until_it_is_read_again_or_forgotten(database_url: str) -> None:
+    """GU-01: a clean stop deleted its row at once, and a killed process's row went after an hour: the hub was green."""
+    topics = [StateReport("source", name, "reading", "") for name in ("shop_a", "shop_b", "mail/50%")]
+    async with opened(database_url) as (database, sql):
+        await Presence(database, "killed-1", lambda: topics[:1]).once()
+        stopped = Presence(database, "stopped-1", lambda: [LEADING, *topics])
+        await stopped.once()
+        stopped.stop()
+        await stopped.run()
+        await sql.execute("UPDATE hookwire.process_states SET until = now() - interval '2 days'")
+        await Presence(database, "alive-1", lambda: [LEADING]).once()
+        unread = [(row["name"], row["state"]) for row in (await read_facts(database)).processes if not row["is_alive"]]
+        reader = Presence(database, "alive-2", lambda: topics[:1])
+        await reader.once()
+        left = [(row["process"], row["name"]) for row in (await read_facts(database)).processes]
+        forgotten = [await database.fetchval("verdict.forget", name, "ada", None) for name in ("s*", "mail/50%", "a%")]
+        rest = [(row["process"], row["name"]) for row in (await read_facts(database)).processes]
+        audited = await sql.fetch("SELECT action, subject FROM hookwire.audit ORDER BY id")
+    assert unread == [("mail/50%", "left"), ("shop_a", "reading"), ("shop_a", "left"), ("shop_b", "left")]
+    assert left == [
+        ("alive-1", "kafka"), ("stopped-1", "mail/50%"), ("alive-2", "shop_a"), ("stopped-1", "shop_b"),
+    ]  # fmt: skip
+    assert (forgotten, rest) == ([1, 1, 0], [("alive-1", "kafka"), ("alive-2", "shop_a")])
+    assert [tuple(row) for row in audited] == [("source.forget", "shop_b"), ("source.forget", "mail/50%")]
+
+
 async def test_a_process_that_stops_takes_its_reports_along(database_url: str) -> None:
     """GU-01: and one that is killed counts as gone after a while; it is forgotten after an hour."""
     async with opened(database_url) as (database, sql):

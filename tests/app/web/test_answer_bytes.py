@@ -164,6 +164,49 @@ async def test_a_job_that_does_not_fit_takes_no_token_of_its_key(running_hub: Ru
     assert 0 < len(found) == tokens < _ITEMS / 2
 
 
+def _rabbithub(topic: str, details: str) -> str:
+    return f"""
+        INSERT INTO hookwire.rabbithub_resources (tenant, vhost, kind, name, exchange_type)
+        VALUES ('default', '/', 'x', 'e', 'fanout');
+        INSERT INTO hookwire.subscriptions
+            (public_id, tenant, protocol, topic, topic_regex, callback, state, lease_until)
+        SELECT 'sub_' || n, 'default', 'rabbithub', 't', '^t$', 'https://a.example/' || n, 'active', now() + '1 day'
+        {_EACH};
+        INSERT INTO hookwire.rabbithub_subscriptions
+            (subscription_id, resource_id, lease_seconds, error_count, hub_topic, details)
+        SELECT s.id, q.id, 60, 1, {topic}, {details}
+        FROM hookwire.subscriptions s JOIN hookwire.rabbithub_resources q ON q.name = 'e'
+    """
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "texts"),
+    [
+        ("subscriptions", "/rabbithub/subscriptions?hub.expires=9", (_ITEM, "'{}'")),
+        ("subscriptions", "/rabbithub/subscriptions", ("''", f"jsonb_build_object('contact', {_JSON})")),
+        ("errors", "/rabbithub/subscriptions/errors", (_ITEM, "'{}'")),
+    ],
+    ids=["bindings", "contacts", "errors"],
+)
+async def test_lists_of_rabbithub_come_in_several_answers_and_none_is_lost(
+    running_hub: RunHub, name: str, path: str, texts: tuple[str, str]
+) -> None:
+    """GS-03: a contact of an older version, and a binding, may have any length."""
+    sizes, found = [], []
+    async with running_hub() as hub:
+        await _fill(hub, _rabbithub(*texts))
+        link: str | None = path
+        while link:
+            answer = await _ask(hub, link, None)
+            sizes.append(len(answer.content))
+            found += answer.json()[name]
+            link = answer.links.get("next", {}).get("url")
+
+    assert max(sizes) < _ANSWER_BYTES_MAX
+    assert [one["callback"] for one in found] == [f"https://a.example/{n}" for n in range(1, _ITEMS + 1)]
+    assert {len(text) for one in found for text in one.get("contact", {}).values()} <= {1_000}
+
+
 async def test_copies_come_in_several_answers_and_none_is_lost(running_hub: RunHub) -> None:
     """GS-03: a consumer of copies reads on behind what it accepted; a filter leaves out no large copy."""
     seen = []

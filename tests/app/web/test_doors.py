@@ -110,18 +110,48 @@ async def test_a_refused_request_is_shown_with_its_reason(running_hub: RunHub) -
         await send(hub, signed())
         await send(hub, signed(secret="another one"), b"forged")
         await send(hub, signed(b"{}"), b"{}")
-        await send(hub, signed(b"{}", x_github_delivery="a" * 2000), b"{}")
+        await send(hub, signed(b"{}", hookwire_hops="9"), b"{}")
         shown = await hub.until("/in/github", lambda found: len(found["refused"]) == 3 and found["accepted"])
         (listed,) = (await hub.client.get("/sources")).json()["items"]
         code, out, err = await hookwire(hub, "sources", "show", "github")
 
     reasons = [(one["reason"], one["body"]) for one in reversed(shown["refused"])]
-    assert reasons == [("wrong_signature", "forged"), ("idempotency-key-reused", "{}"), ("header", "{}")]
+    assert reasons == [("wrong_signature", "forged"), ("idempotency-key-reused", "{}"), ("hops", "{}")]
     assert [one["topic"] for one in shown["accepted"]] == ["github.push"]
     assert (listed["kind"], listed["preset"], listed["refused_at"]) == (
         "webhooks", "github", shown["refused"][0]["arrived_at"],
     )  # fmt: skip
     assert (code, made["url"] in out, err) == (1, True, "")
+
+
+async def test_no_header_that_comes_along_costs_the_event(running_hub: RunHub) -> None:
+    """It was 422, which many senders never repeat. What an event cannot have is counted, and named beside the event."""
+    values = [b"a" * 1_025, b"a\tb", "a\u00a0b".encode(), b"caf\xe9"]
+    async with running_hub() as hub:
+        made = await put(hub, headers=["x-trace"])
+        given = {name.encode(): value.encode() for name, value in signed().items()}
+        lost = {b"x-trace": b"a" * 15_000, b"content-type": "text/grün".encode()}
+        answers = [
+            await hub.client.post(
+                "/in/github", content=BODY, headers={**given, b"x-github-delivery": b"%d" % n, **more}
+            )
+            for n, more in enumerate([*({b"x-trace": value} for value in values), lost])
+        ]
+        assert [answer.status_code for answer in answers] == [200] * 5, answers[0].text
+        events = await hub.sql("SELECT headers->>'x-trace', content_type FROM hookwire.events ORDER BY id")
+        shown = await hub.until("/in/github", lambda found: len(found["accepted"]) == len(answers))
+        metrics = (await hub.client.get("/metrics")).text
+        code, out, _ = await hookwire(hub, "sources", "show", "github")
+        page = (await hub.client.get("/console/inbound/github")).text
+
+    said = "left out: x-trace (limit), content-type (content_type)"
+    assert [trace for trace, _ in events] == ["a" * 1_025, "a%09b", "a\u00a0b", "caf%E9", None]
+    assert ({kind for _, kind in events}, [one["detail"] for one in shown["accepted"]]) == (
+        {None}, [said, None, None, None, None],
+    )  # fmt: skip
+    for reason in ("limit", "content_type"):
+        assert f'hookwire_inbound_headers_left_out_total{{reason="{reason}",source="github"}} 1.0' in metrics
+    assert (code, made["url"] in out, said in out, said in page) == (0, True, True, True)
 
 
 async def test_bodies_are_shown_with_the_scope_payloads_alone(running_hub: RunHub) -> None:

@@ -241,6 +241,7 @@ async def test_json_subscribes_as_a_form_does(running_hub: RunHub) -> None:
         ({"hub.verify": ""}, "hub.verify"),
         ({"hub.verify": "odd"}, "hub.verify"),
         ({"hub.email": "a@b.example"}, "hub.app_name"),
+        ({"hub.app_name": "shop", "hub.description": "x" * 1_001}, "hub.description has more than 1000 characters"),
         ({"hub.max_tps": "x"}, "hub.max_tps"),
         ({"hub.topic": "#.a.#.b.#.c.#"}, "hub.topic"),
     ],

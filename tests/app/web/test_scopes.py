@@ -68,7 +68,7 @@ _TABLE = {
     "operate": [
         "POST /sinks/{sink}/pause", "POST /sinks/{sink}/resume",
         "POST /in/{source}/test", "POST /sources/{source}/pause", "POST /sources/{source}/resume",
-        "POST /sources/{source}/reset",
+        "POST /sources/{source}/reset", "POST /sources/forget",
         "POST /source-refusals/{refusal}/retry", "POST /source-refusals/{refusal}/give-up",
         "POST /incidents/{incident}/probe", "POST /incidents/{incident}/recover",
         "POST /incidents/{incident}/acknowledge",

@@ -14,7 +14,7 @@ from db.statements import STATEMENTS
 from hub.intake.kept_messages import KeptMessages
 from relay.source import IntakeRefused, RefusedMessage, SourceMessage
 from tests.app.cli.commands.test_services import hookwire
-from tests.app.conftest import RunHub, RunningHub
+from tests.app.conftest import ALL_ROLES, RunHub, RunningHub
 
 SETTINGS = {"kafka_sources": "stock?topic=stock.level", "kafka_source_servers": "127.0.0.1:1", "event_bytes_max": 100}
 
@@ -187,3 +187,21 @@ async def test_refused_records_are_listed_with_the_beginning_of_their_keys(runni
 
     keys = [part for found in rows for row in found for part in row if isinstance(part, bytes)]
     assert ([len(key) for key in keys], listed["key"]) == ([1024, 1024], "k" * 1024)
+
+
+async def test_a_source_that_nobody_reads_is_trouble_until_a_person_forgets_it(running_hub: RunHub) -> None:
+    """GU-01: the process that read it was stopped, and `hookwire status` had no line of it and ended with 0."""
+    async with running_hub(ALL_ROLES) as hub:
+        await hub.sql(
+            "INSERT INTO hookwire.process_states (process, kind, name, state, reason, until)"
+            " SELECT 'hub-7', 'source', name, 'left', '', now() - interval '2 days'"
+            " FROM unnest('{shop/mail,shop-a}'::text[]) AS name"
+        )
+        await hub.until("/status", lambda found: found["verdict"] == "trouble")
+        lines = [await hookwire(hub, "status")]
+        acts = [await hookwire(hub, "sources", "forget", name) for name in ("shop/mail", "shop-*", "shop-*")]
+        await hub.until("/status", lambda found: found["verdict"] == "ok")
+        lines.append(await hookwire(hub, "status"))
+
+    assert ([code for code, *_ in lines], lines[0][1].count("nobody reads it since")) == ([1, 0], 2)
+    assert [code for code, *_ in acts] == [0, 0, 2], acts

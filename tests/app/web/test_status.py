@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from app.chaos.child import Child
 from app.verdict.facts import read_facts
@@ -98,6 +102,34 @@ async def test_an_ordered_endpoint_that_is_slow_is_told_by_every_face(running_hu
         values['hookwire_verdict{word="trouble"}'],
         values['hookwire_findings{kind="subscription",state="slow"}'],
     ) == ("1.0", "1.0")
+
+
+async def test_a_late_subscription_that_the_verdict_does_not_reach_is_trouble(
+    running_hub: RunHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GU-02: the verdict looks at the first 500; the list of the command had `behind`, and it ended with 0.
+
+    A subscriber that fetches its events when it likes is no trouble.
+    """
+    monkeypatch.setattr("app.verdict.facts._NAMES_MAX", 1)
+    codes, told = [], []
+    async with running_hub(ALL_ROLES) as hub:
+        await hub.subscribe("early", "http://127.0.0.1:9000/")
+        for protocol in ("pull", "webhook"):
+            await hub.subscribe("late", "http://127.0.0.1:9000/", name=protocol)
+            await hub.sql("UPDATE hookwire.subscriptions SET protocol = 'pull', callback = '' WHERE name = 'pull'")
+            await hub.sql(
+                "INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant)"
+                " SELECT s.id, s.id, now() + interval '1 hour', now() - CASE s.topic WHEN 'late' THEN interval '2 min'"
+                " ELSE interval '0' END, 'default' FROM hookwire.subscriptions s ON CONFLICT DO NOTHING"
+            )
+            await asyncio.sleep(1.1)  # a verdict is kept for a second
+            code, text = await hookwire_status(hub)
+            codes += [code, (await hookwire(hub, "status", "--topic", "late"))[0]]
+            told.append(text.splitlines()[0])
+        as_json = json.loads((await hookwire(hub, "status", "--json"))[1])
+
+    assert (codes, told, as_json["verdict"]) == ([0, 0, 1, 1], ["ok", "trouble"], "trouble")
 
 
 async def test_tasks_without_a_worker_and_dead_ones_are_told_by_every_face(running_hub: RunHub) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -55,6 +56,20 @@ def test_an_event_type_becomes_words_of_the_topic(kind: str, topic: str) -> None
     assert draft("shopify", {"x-shopify-topic": kind}, b"{}").topic == topic
 
 
+def test_a_long_type_in_many_places_of_a_template_is_not_repeated_before_the_cut() -> None:
+    body = json.dumps({"type": "a" * 500_000}).encode()
+    settings: dict[str, Any] = {"type": ["body:type"], "topic": "shop" + ".{type}" * 200}
+    tracemalloc.start()
+    try:
+        made = draft("hmac", {}, body, **settings)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert made.topic == "shop." + "a" * 244
+    assert peak < 20_000_000, f"{peak:,} bytes of memory for one topic"
+
+
 def test_a_type_cannot_reach_the_topics_of_the_hub() -> None:
     with pytest.raises(EventRefused):
         take("shopify", {"x-shopify-topic": "wire.jobs"}, b"{}", topic="hook{type}")
@@ -101,19 +116,50 @@ def test_a_delivery_id_of_any_form_is_a_key_of_bounded_length(identity: str) -> 
     assert (len(key), key.count("\x1f"), key[:5]) == (72, 1, "shop:")
 
 
+def along(value: bytes, name: str = "x-trace", count: int = 1) -> InboundEvent:
+    """The event of a signed request with a header that merely comes along."""
+    made = InboundSource.made("shop", "hmac", {"headers": ["x-trace", "x-more"]})
+    taken = made.take({name: [value] * count, "x-more": [b"m"]}, b"{}")
+    assert isinstance(taken, InboundEvent)
+    return taken
+
+
 @pytest.mark.parametrize(
-    "headers",
+    ("value", "text"),
     [
-        {"x-github-event": "a" * 2000},
-        {"x-github-hook-id": "a\x00b"},
-        {"content-type": "a" * 300},
-        {"hookwire-hops": "9"},
+        (b"a" * 1_025, "a" * 1_025), (b"a\tb", "a%09b"), ("a\u00a0b".encode(), "a\u00a0b"), (b"caf\xe9", "caf%E9"),
+        (b"a\x00b", "a%00b"), ("grün".encode(), "grün"), (b"", ""),
     ],
-    ids=["long", "control", "content type", "hops"],
+    ids=["long", "tab", "no-break space", "Latin-1", "NUL", "letters", "empty"],
+)  # fmt: skip
+def test_a_header_that_comes_along_becomes_text(value: bytes, text: str) -> None:
+    """No request was an event with one of these, and many senders never repeat it."""
+    assert (along(value).draft.headers, along(value).left_out) == ({"x-trace": text, "x-more": "m"}, ())
+
+
+@pytest.mark.parametrize(
+    ("taken", "left_out", "content_type"),
+    [
+        (along(b"a" * 14_001), ("x-trace", "limit"), None),
+        (along(b"a", count=2), ("x-trace", "twice"), None),
+        (along(b"a" * 256, "content-type"), ("content-type", "content_type"), None),
+        (along("text/grün".encode(), "content-type"), ("content-type", "content_type"), None),
+        (along(b"text/gr\xfcn", "content-type"), ("content-type", "content_type"), None),
+        (along(b"x", "hookwire-hops"), ("hookwire-hops", "hops"), None),
+    ],
+    ids=["limit", "twice", "long type", "type with letters", "type in Latin-1", "no number"],
 )
-def test_a_signed_request_that_no_event_can_be_is_refused(headers: dict[str, str]) -> None:
-    with pytest.raises(EventRefused):
-        take("github", GITHUB | headers, b"{}")
+def test_a_header_that_no_event_can_have_is_left_out_and_named(
+    taken: InboundEvent, left_out: tuple[str, str], content_type: str | None
+) -> None:
+    assert (taken.left_out, taken.draft.content_type) == ((left_out,), content_type)
+    assert taken.draft.headers == {"x-more": "m"} | ({"x-trace": "a"} if left_out[1] == "twice" else {})
+
+
+def test_an_event_that_has_passed_too_many_hubs_is_refused() -> None:
+    """WS-105: hubs that feed each other do not loop."""
+    with pytest.raises(EventRefused, match="too many hubs"):
+        take("github", GITHUB | {"hookwire-hops": "9"}, b"{}")
 
 
 @pytest.mark.parametrize("part", ["id", "type", "key"])

@@ -124,7 +124,7 @@ async def _show(name: str, url: str | None, as_json: bool, config: Path | None) 
 
 def _row(one: dict[str, Any]) -> tuple[str, ...]:
     outcome = "refused" if one["reason"] is not None else "accepted"
-    reason = f"{one['reason']}: {one['detail']}" if one["reason"] is not None else ""
+    reason = f"{one['reason']}: {one['detail']}" if one["reason"] is not None else one["detail"] or ""
     return (
         shown_moment(one["arrived_at"]), outcome, one["address"], str(one["bytes"]), one["event_id"] or "", reason,
     )  # fmt: skip

@@ -18,10 +18,11 @@ __all__ = ["sources"]
 
 sources = typer.Typer(
     help="Webhooks of others: add, show, test, remove. Kafka sources: list, pause, resume, reset; refusals, retry and "
-    "skip of refused records.",
+    "skip of refused records; forget what nobody reads.",
     no_args_is_help=True,
 )
 Name = Annotated[str, typer.Argument(help="The source, which is the name of its Kafka topic.")]
+Unread = Annotated[str, typer.Argument(help="The Kafka topic, pattern or AMQP queue; * stands for any characters.")]
 AnyName = Annotated[str | None, typer.Argument(help="The source; default: all, also queues of AMQP.")]
 Refusal = Annotated[str, typer.Argument(help="refusal_7, as `refusals` shows it.")]
 Why = Annotated[str | None, typer.Option("--why", help="Goes into the audit trail.")]
@@ -80,6 +81,19 @@ def reset(
     """
     asked = {"partition": partition, "offset": offset, "dry_run": not yes, "reason": why}
     run(_reset(name, asked, url, as_json, config))
+
+
+@sources.command()
+def forget(
+    name: Unread, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None
+) -> None:  # fmt: skip
+    """End the trouble about a source that no process reads any more, because it shall not be read.
+
+    Example:
+
+      hookwire sources forget 'shop-*' --why 'the shop is closed'
+    """
+    run(_act("/sources/forget", {"source": name, "reason": why}, f"{name} is forgotten", url, as_json, config))
 
 
 @sources.command()

@@ -203,8 +203,10 @@ class DoorRequest(BaseModel):
     delivery_id: str | None = Field(description="null before the signature was right, or if the sender has none.")
     event_id: str | None = Field(description="null for a refused request and for a handshake.")
     topic: str | None
-    reason: str | None
-    detail: str | None
+    reason: str | None = Field(description="null for an accepted request.")
+    detail: str | None = Field(
+        description="Why it was refused; of an accepted request the headers that its event lacks, with the reasons."
+    )
     body: str | None = Field(
         description="The first 4,096 bytes of a refused body as text, for a key with the scope `payloads`."
     )

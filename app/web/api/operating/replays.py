@@ -59,6 +59,8 @@ _EXAMPLE: dict[str, Any] = {
     "replayed": 200,
     "erased": 0,
     "seconds_left": 3.0,
+    "is_held": None,
+    "why": None,
 }
 
 
@@ -152,8 +154,14 @@ class ReplayOut(BaseModel):
     erased: int = Field(description="Deliveries not made, because the contents of their event were erased.")
     seconds_left: float | None = Field(
         description="A forecast: at the rate so far it ends in so many seconds. Null before the first step, and "
-        "when it does not run."
+        "when it does not run, or no process carries it on."
     )
+    is_held: bool | None = Field(
+        description="Of the source `lake`: whether a process carries it on. If none does, the state `running` says "
+        "only that it may be resumed, by `hookwire pipeline backfill --resume`. The hub carries on those of other "
+        "sources: null."
+    )
+    why: str | None = Field(description="Of the source `lake`: why it stopped by itself; null if it did not.")
 
 
 class DryRunOut(BaseModel):
@@ -204,7 +212,7 @@ def _out(row: Row) -> ReplayOut:
 def _seconds_left(row: Row) -> float | None:
     """Return the forecast of a running replay: the rest of its range at the rate so far."""
     took = (row["updated_at"] - row["created_at"]).total_seconds()
-    if row["state"] != "running" or not row["progress"] or took <= 0:
+    if row["state"] != "running" or row["is_held"] is False or not row["progress"] or took <= 0:
         return None
     return round(float(took * (1 - row["progress"]) / row["progress"]), 1)
 
@@ -358,7 +366,9 @@ async def pause(replay: ReplayId, body: Reasoned, request: Request, context: In)
 @router.post("/{replay}/resume", summary="Resume a replay", responses=refusals("not-found", "replay-over", *_BODY))
 @needs("operate")
 async def resume(replay: ReplayId, body: Reasoned, request: Request, context: In) -> ReplayOut:
-    """Continues where it stopped."""
+    """Continues where it stopped. One with the source `lake` does so if `is_held`; otherwise run
+    `hookwire pipeline backfill --resume`.
+    """
     return await _turn(replay, ["running", "paused"], "running", body, request, context)
 
 

@@ -11,6 +11,8 @@ from app.web.api.route.actor import Reason
 from relay.kafka.source.passed_over import PassedOverKind
 
 __all__ = [
+    "ForgetIn",
+    "ForgottenOut",
     "Move",
     "PartitionOut",
     "PassedOverOut",
@@ -124,6 +126,25 @@ class PausedOut(BaseModel):
 
     source: str
     paused: bool
+
+
+class ForgetIn(Reason):
+    """Which sources shall not be read any more."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"source": "stock"}]})
+
+    source: str = Field(
+        min_length=1, max_length=255, pattern=r"^[^\x00]+$",
+        description="The Kafka topic, pattern or AMQP queue; `*` stands for any characters.",
+    )  # fmt: skip
+
+
+class ForgottenOut(BaseModel):
+    """How many sources were forgotten."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"forgotten": 1}]})
+
+    forgotten: int
 
 
 class ResetIn(Reason):

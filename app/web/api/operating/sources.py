@@ -11,6 +11,8 @@ from fastapi import Body, Path, Query, Request, Response
 from app.settings.amqp_source import route_of
 from app.web.api.dependency import In
 from app.web.api.operating.source_contract import (
+    ForgetIn,
+    ForgottenOut,
     Move,
     PartitionOut,
     PassedOverOut,
@@ -96,6 +98,18 @@ async def reset(
     if not body.dry_run:
         await context.database.execute("source.reset", *asked, actor_of(request), body.reason)
     return ResetOut(dry_run=body.dry_run, moves=[Move.model_validate(dict(row)) for row in moves])
+
+
+@router.post("/sources/forget", summary="Forget a source that nobody reads", responses=_VERB)
+@needs("operate")
+async def forget(body: ForgetIn, request: Request, context: In) -> ForgottenOut:
+    """`GET /status` has a source that nobody reads until a process reads it again, or it is forgotten. Its offsets and
+    what it has refused stay.
+    """
+    done = await context.database.fetchval("verdict.forget", body.source, actor_of(request), body.reason)
+    if not done:
+        raise Problem("not-found", "There is no such source that nobody reads.")
+    return ForgottenOut(forgotten=done)
 
 
 @router.get(

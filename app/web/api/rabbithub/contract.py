@@ -20,6 +20,8 @@ _ANSWERS: dict[str, tuple[str, str]] = {
 }
 _MESSAGE = {"*/*": {"schema": {"description": "The message, any content."}}}
 
+_PAGE = 'Up to 1,000 of them, and some 8 MB. A `Link` with `rel="next"` leads to the others.'
+
 
 def _parameter(name: str, description: str, *, where: str = "query", **schema: Any) -> dict[str, Any]:
     found = {"name": name, "in": where, "description": description, "schema": {"type": "string", **schema}}
@@ -204,7 +206,7 @@ RABBITHUB_PATHS: dict[str, Any] = {
     "/rabbithub/subscriptions": {
         "get": _operation(
             "subscriptions", "Export all subscriptions, or those that end soon",
-            {"200": _json("Up to 1,000 of them.", {"subscriptions": [_RECORD]})}, (),
+            {"200": _json(_PAGE, {"subscriptions": [_RECORD]})}, (),
             (
                 _parameter("hub.expires", "Subscriptions that end in this many days.", pattern="^[0-9]{1,9}$"),
                 _parameter("after", "The last `id` of the page before.", pattern="^[0-9]{1,9}$"),
@@ -219,7 +221,7 @@ RABBITHUB_PATHS: dict[str, Any] = {
     },
     "/rabbithub/subscriptions/errors": {
         "get": _operation(
-            "errors", "List subscriptions that fail", {"200": _json("Up to 1,000 of them.", {"errors": []})}, (),
+            "errors", "List subscriptions that fail", {"200": _json(_PAGE, {"errors": []})}, (),
             (_parameter("after", "The last `id` of the page before.", pattern="^[0-9]{1,9}$"),),
         )
     },

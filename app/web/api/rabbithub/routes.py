@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
-from urllib.parse import parse_qs, parse_qsl, quote
+from typing import Any, Final
+from urllib.parse import parse_qs, parse_qsl, quote, urlencode
 
 import structlog
 from starlette.convertors import StringConvertor, register_url_convertor
@@ -34,11 +34,13 @@ from starlette.types import Scope
 from app.web.api.rabbithub.path import parts_of
 from app.web.api.rabbithub.words import description, error_record, imported, read_import, read_wish, record
 from app.web.api.route.actor import actor_of
+from app.web.api.route.answers import Share, row_bytes
 from app.web.api.route.context import context_of
 from app.web.authentication import grant_of, key_id_of
 from app.web.header_text import header_text
 from app.web.scopes import OPEN, Need, default_need, needs_by
 from db.errors import DatabaseError
+from db.pool import Row
 from event.identity import format_event_id
 from hub.acceptance import Hub, outcome
 from hub.form import FormRefused, Mode, Verify
@@ -280,19 +282,33 @@ async def _subscriptions(hub: Hub, call: _Call) -> Response:
         pair = identity(await find(hub, call.place), topic, callback)
     if "hub.expires" in call.query:
         expires_seconds = min(_number(call, "hub.expires"), _DAYS_MAX) * _DAY_SECONDS
-    after = _number(call, "after") if "after" in call.query else 0
-    rows = await hub.database.fetch("rabbithub.subscriptions", hub.tenant, after, pair, expires_seconds, _PAGE_MAX)
-    if call.place is not None:
+    asked = ("rabbithub.subscriptions", hub.tenant, _after(call), pair, expires_seconds, _PAGE_MAX + 1)
+    async with context_of(call.request).answers.share() as share:
+        rows = await share.fetch(lambda room: hub.database.fetch(*asked, room))
+        if call.place is None:
+            return await _list(call, share, "subscriptions", rows, record)
         if not rows:
             raise FormRefused(404, "", "there is no such subscription")
-        return JSONResponse(record(rows[0]))
-    return JSONResponse({"subscriptions": [record(row) for row in rows]})
+        return await share.one(lambda: record(rows[0]), row_bytes(rows[0]))
 
 
 async def _errors(hub: Hub, call: _Call) -> Response:
-    after = _number(call, "after") if "after" in call.query else 0
-    rows = await hub.database.fetch("rabbithub.errors", hub.tenant, after, _PAGE_MAX)
-    return JSONResponse({"errors": [error_record(row) for row in rows]})
+    asked = ("rabbithub.errors", hub.tenant, _after(call), _PAGE_MAX + 1)
+    async with context_of(call.request).answers.share() as share:
+        rows = await share.fetch(lambda room: hub.database.fetch(*asked, room))
+        return await _list(call, share, "errors", rows, error_record)
+
+
+async def _list(
+    call: _Call, share: Share, name: str, rows: Sequence[Row], shape: Callable[[Row], Mapping[str, Any]]
+) -> Response:
+    """Return the rows that fit, with a link to the others if there are any."""
+    fitting = [row for row in rows[:_PAGE_MAX] if row["fits"]]
+    answer = await share.list_of(fitting, shape, row_bytes, name=name)
+    if len(fitting) < len(rows):
+        query = urlencode({**call.query, "after": fitting[-1]["id"]})
+        answer.headers["Link"] = f'<{_raw_path(call.request.scope)}?{query}>; rel="next"'
+    return answer
 
 
 async def _import(hub: Hub, call: _Call) -> Response:
@@ -345,6 +361,10 @@ def _pair(call: _Call) -> tuple[str, str]:
         if name not in call.query or (name == "hub.callback" and not call.query[name]):
             raise FormRefused(400, name, "is missing")
     return call.query["hub.callback"], call.query["hub.topic"]
+
+
+def _after(call: _Call) -> int:
+    return _number(call, "after") if "after" in call.query else 0
 
 
 def _number(call: _Call, name: str) -> int:

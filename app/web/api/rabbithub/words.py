@@ -25,6 +25,7 @@ __all__ = ["description", "error_record", "imported", "read_import", "read_wish"
 _FORM = "application/x-www-form-urlencoded"
 _REQUIRED = ("callback", "topic", "mode", "verify")
 _CONTACT = ("app_name", "contact_name", "phone", "email", "description")
+_CONTACT_CHARACTERS_MAX = 1_000
 _FIELDS_MAX = 64
 _ITEMS_MAX = 1_000
 _CREDENTIALS_BYTES_MAX = 1_000
@@ -127,7 +128,7 @@ def record(row: Row) -> dict[str, Any]:
         "status": "active" if row["state"] == "active" else "inactive",
         "max_tps": int(details.get("max_tps", 0)),
         "outbound_auth": {"auth_type": "basic_auth"} if row["header_names"] else {},
-        "contact": details.get("contact", {}),
+        "contact": {name: text[:_CONTACT_CHARACTERS_MAX] for name, text in details.get("contact", {}).items()},
         "id": row["id"],
     }
 
@@ -253,6 +254,9 @@ def _details(given: Mapping[str, Any]) -> dict[str, Any]:
     contact = {name: str(given[name]) for name in _CONTACT if given.get(name)}
     if contact and "app_name" not in contact:
         raise FormRefused(400, "hub.app_name", "is needed where a contact is given")
+    for name, text in contact.items():
+        if len(text) > _CONTACT_CHARACTERS_MAX:
+            raise FormRefused(400, f"hub.{name}", f"has more than {_CONTACT_CHARACTERS_MAX} characters")
     details: dict[str, Any] = {"contact": contact} if contact else {}
     if given.get("ha_mode"):
         details["ha_mode"] = str(given["ha_mode"])

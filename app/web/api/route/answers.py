@@ -115,12 +115,13 @@ class Share:
 
     async def list_of(
         self, found: Sequence[_Item], shape: Callable[[_Item], Mapping[str, Any]],
-        size: Callable[[_Item], int], rest: Mapping[str, Any] | None = None,
+        size: Callable[[_Item], int], rest: Mapping[str, Any] | None = None, *, name: str = "items",
     ) -> Response:  # fmt: skip
-        """Return ``{"items": [...]}`` with the members of ``rest``."""
-        more = b"".join(b',"%s":%s' % (name.encode(), to_json(value)) for name, value in (rest or {}).items())
-        items = [partial(_piece, b"," if n else b'{"items":[', shape, one) for n, one in enumerate(found)]
-        end = (b"]%s}" if items else b'{"items":[]%s}') % more
+        """Return ``{"items": [...]}``, or a list of another name, with the members of ``rest``."""
+        begin = b'{"%s":[' % name.encode()
+        more = b"".join(b',"%s":%s' % (member.encode(), to_json(value)) for member, value in (rest or {}).items())
+        items = [partial(_piece, b"," if n else begin, shape, one) for n, one in enumerate(found)]
+        end = b"%b]%b}" % (b"" if items else begin, more)
         return self._answer([*items, lambda: end], sum(map(size, found)))
 
     async def one(self, shape: Callable[[], Mapping[str, Any]], size: int) -> Response:

@@ -14,7 +14,8 @@ from typing import Any, Final
 from pydantic import BaseModel, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from event.strict_json import LENIENT, check_shape, member_places, storable_text
+from event.json_places import member_places
+from event.strict_json import LENIENT, check_shape, storable_text
 
 __all__ = ["REMARK_RULE", "Remark", "remarks_of", "with_remarks"]
 
@@ -56,15 +57,14 @@ def with_remarks(body: bytes, remarks: Mapping[str, Remark]) -> bytes | None:
 
     Every other byte stays, so that the strict reader still judges it.
     """
-    text = body.decode("utf-8", "surrogateescape")
     try:
-        check_shape(text)
-        places = [place for place in member_places(text) if place[0] in remarks]
+        check_shape(body.decode("utf-8", "replace"))
+        places = [place for place in member_places(body) if place[0] in remarks]
+        pieces, last = [], 0
+        for name, start, end in places:
+            value = LENIENT.decode(body[start:end].decode("utf-8", "replace"))
+            pieces += [body[last:start], json.dumps(remarks[name].text_of(value)).encode()]
+            last = end
     except (ValueError, RecursionError):
         return None
-    pieces, last = [], 0
-    for name, start, end in places:
-        source = text[start:end].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        pieces += [text[last:start], json.dumps(remarks[name].text_of(LENIENT.decode(source)))]
-        last = end
-    return "".join([*pieces, text[last:]]).encode("utf-8", "surrogateescape") if places else None
+    return b"".join([*pieces, body[last:]]) if places else None

@@ -60,6 +60,7 @@ KEPT: Final[dict[str, str]] = {
     "/jobs/{job_id}/retry": "",
     "/sinks/{sink}/pause": "",
     "/sinks/{sink}/resume": "",
+    "/sources/forget": "",
     "/sources/{source}/pause": "",
     "/sources/{source}/resume": "",
     "/sources/{source}/reset": "",

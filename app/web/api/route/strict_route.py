@@ -53,14 +53,14 @@ class StrictRoute(JsonRoute):
         async def handle_strictly(request: Request) -> Response:
             if self.body_field is not None and (body := await request.body()):
                 _judge_type(request.headers.get("content-type", ""))
-                request = self.judged(request, body)
+                request = await self.judged(request, body)
             if is_strict:
                 refuse_unknown(request.query_params, known)
             return await handle(request)
 
         return handle_strictly
 
-    def judged(self, request: Request, body: bytes) -> Request:
+    async def judged(self, request: Request, body: bytes) -> Request:
         """Return the request if its body is strict JSON, or is so without its remarks. Else raise a problem."""
         try:
             loads(body)

@@ -100,11 +100,11 @@ async def test(request: Request, body: FilterTest, context: In) -> FilterVerdict
 
 
 def _read(document: str) -> dict[str, Any]:
-    """Read PostgreSQL's JSON. Numbers that Python refuses or reads as infinite become texts. Too deep nesting is a
-    ``Problem``.
+    """Read PostgreSQL's JSON. Numbers that Python refuses or reads as infinite become texts. Too deep nesting and
+    too many values are a ``Problem``.
     """
     try:
-        check_shape(document, depth_max=DEPTH_MAX + 1, nodes_max=len(document))
+        check_shape(document, depth_max=DEPTH_MAX + 1)
     except StrictJsonError as error:
         raise Problem(
             "invalid-parameter", f"The event cannot be shown: {error.reason}.", parameter="event_id"

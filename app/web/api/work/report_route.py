@@ -6,41 +6,58 @@ A result that cannot be stored is no reason to do the work again. It becomes the
 from __future__ import annotations
 
 import json
+from itertools import islice
+from typing import Final
 
 from starlette.requests import Request
 from typing_extensions import override
 
 from app.web.api.route.strict_route import Rewritten, StrictRoute
 from app.web.problem import Problem
-from event.strict_json import storable_text
+from event.json_places import member_places
+from event.strict_json import LENIENT, TEXT_CHARACTERS_MAX, storable_text
+from runtime.large_body import beside_loop_if_large
 
-__all__ = ["ReportRoute"]
+__all__ = ["ReportRoute", "with_text"]
+
+_MEMBERS_MAX: Final = 100
+"""A report with more members is refused by its model."""
 
 
 class ReportRoute(StrictRoute):
     """Reads a body whose member `result` alone is no strict JSON."""
 
     @override
-    def judged(self, request: Request, body: bytes) -> Request:
+    async def judged(self, request: Request, body: bytes) -> Request:
         """Return the request, or one whose result is text. Raise a problem if anything else of the body is wrong."""
         try:
-            return super().judged(request, body)
+            return await super().judged(request, body)
         except Problem as problem:
-            kept = _with_text(body, problem.detail or "")
+            kept = await beside_loop_if_large(len(body), with_text, body, problem.detail or "")
             if kept is None:
                 raise
-        return super().judged(Rewritten(request, kept), kept)
+        return await super().judged(Rewritten(request, kept), kept)
 
 
-def _with_text(body: bytes, why: str) -> bytes | None:
-    """Return the body with its result as text and the reason as its note, or None without a result."""
+def with_text(body: bytes, why: str) -> bytes | None:
+    """Return the body with its result as text and the reason as its note, or None without a result.
+
+    The result is kept as it was sent, because an object of a body of the wrong shape is never built.
+    """
     try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
+        places = {name: (start, end) for name, start, end in islice(member_places(body), _MEMBERS_MAX)}
+        start, end = places["result"]
+        text = _text_of(body[start:end])
+    except (KeyError, ValueError):
         return None
-    if not isinstance(found, dict) or "result" not in found:
-        return None
-    result = found["result"]
-    text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
-    note = f"the result cannot be stored: {why[:200]}; the beginning of its text is kept"
-    return json.dumps({"note": note, **found, "result": storable_text(text)}).encode()
+    kept = b"%b%b%b" % (body[:start], json.dumps(text).encode(), body[end:])
+    if "note" in places:
+        return kept
+    note = json.dumps(f"the result cannot be stored: {why[:200]}; the beginning of its text is kept").encode()
+    return kept.replace(b"{", b'{"note": %b, ' % note, 1)
+
+
+def _text_of(source: bytes) -> str:
+    if source.startswith(b'"'):
+        return storable_text(LENIENT.decode(source.decode("utf-8", "replace")))
+    return storable_text(source[: 4 * TEXT_CHARACTERS_MAX].decode("utf-8", "replace"))

@@ -55,7 +55,7 @@ def _requests(one: Item) -> str:
     """Return the last requests at an inbound source."""
     accepted = [
         [moment_cell(row["arrived_at"]), code(row["address"]), plain(row["bytes"]), plain(row["delivery_id"]),
-         link_to("events", row["event_id"]) if row["event_id"] else plain("handshake")]
+         link_to("events", row["event_id"]) if row["event_id"] else plain("handshake"), plain(row["detail"])]
         for row in one["accepted"]
     ]  # fmt: skip
     refused = [
@@ -65,9 +65,9 @@ def _requests(one: Item) -> str:
     ]  # fmt: skip
     nothing = '<p class="soft">None.</p>'
     heads = ["Arrived", "From", "#Bytes", "Delivery id"]
-    return section("Last accepted requests", table([*heads, "Event"], accepted) if accepted else nothing) + section(
-        "Last refused requests", table([*heads, "Reason", "Body"], refused) if refused else nothing
-    )
+    return section(
+        "Last accepted requests", table([*heads, "Event", "Note"], accepted) if accepted else nothing
+    ) + section("Last refused requests", table([*heads, "Reason", "Body"], refused) if refused else nothing)
 
 
 _ALL: Final = (

@@ -2677,6 +2677,26 @@ class AsyncSinks(AsyncNoun):
 class Sources(Noun):
     """Kafka topics that are read, the records that they refused, and doors for webhooks of others."""
 
+    def forget(
+        self,
+        *,
+        source: str,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> models.Forgotten:
+        """Forget a source that nobody reads."""
+        return self._model(
+            "POST",
+            "/sources/forget",
+            "sources.forget",
+            models.Forgotten,
+            members={"source": source, "reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
+            timeout_seconds=timeout_seconds,
+        )
+
     def give_up(
         self,
         refusal: str | int,
@@ -2899,6 +2919,26 @@ class Sources(Noun):
 
 class AsyncSources(AsyncNoun):
     """Kafka topics that are read, the records that they refused, and doors for webhooks of others."""
+
+    async def forget(
+        self,
+        *,
+        source: str,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> models.Forgotten:
+        """Forget a source that nobody reads."""
+        return await self._model(
+            "POST",
+            "/sources/forget",
+            "sources.forget",
+            models.Forgotten,
+            members={"source": source, "reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
+            timeout_seconds=timeout_seconds,
+        )
 
     async def give_up(
         self,

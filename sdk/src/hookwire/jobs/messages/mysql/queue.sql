@@ -3,6 +3,8 @@
 -- claim: NULL is available, 0 is delayed, 1 is dead, and any other number is the mark of a receiver. A delay is a lease
 -- that nobody holds. Rows are changed by their primary key alone and in its order, so that two sessions do not deadlock.
 -- FORCE INDEX keeps the server from a scan, which would wait for the locks of rows that are not committed yet.
+--
+-- A plain INSERT can write what no Python value holds. So texts are read as bytes, and a driver decodes none.
 
 -- name: create
 CREATE TABLE IF NOT EXISTS message_table (
@@ -89,19 +91,22 @@ WHERE id IN ({ids}) AND lease_until <= UTC_TIMESTAMP(6) ORDER BY id FOR UPDATE S
 -- name: mark
 UPDATE message_table FORCE INDEX (PRIMARY)
 SET claim = %s, lease_until = UTC_TIMESTAMP(6) + INTERVAL %s MICROSECOND, claimed_at = UTC_TIMESTAMP(6),
-    deliveries = deliveries + 1, receiver = %s
+    deliveries = LEAST(deliveries, 2147483646) + 1, receiver = %s
 WHERE id IN ({ids}) AND claim IS NULL;
 
 -- name: marked
-SELECT id, claim, deliveries, lease_until, created_at, content_type, headers, payload, type, `key`
+SELECT id, claim, deliveries, lease_until, created_at, CAST(content_type AS BINARY),
+       CAST(CAST(headers AS CHAR CHARACTER SET utf8mb4) AS BINARY), payload, CAST(type AS BINARY), CAST(`key` AS BINARY)
 FROM message_table FORCE INDEX (PRIMARY) WHERE id IN ({ids}) AND claim = %s ORDER BY id;
 
 -- name: browse
-SELECT id, 0, deliveries, created_at, created_at, content_type, headers, payload, type, `key`
+SELECT id, 0, deliveries, created_at, created_at, CAST(content_type AS BINARY),
+       CAST(CAST(headers AS CHAR CHARACTER SET utf8mb4) AS BINARY), payload, CAST(type AS BINARY), CAST(`key` AS BINARY)
 FROM message_table FORCE INDEX (waiting) WHERE claim IS NULL AND id > %s ORDER BY id LIMIT %s;
 
 -- name: dead
-SELECT id, created_at, deliveries, reason, content_type, payload, type, `key`
+SELECT id, created_at, deliveries, CAST(reason AS BINARY), CAST(content_type AS BINARY), payload, CAST(type AS BINARY),
+       CAST(`key` AS BINARY)
 FROM message_table FORCE INDEX (waiting) WHERE claim = 1 ORDER BY id LIMIT %s;
 
 -- name: held
@@ -110,9 +115,13 @@ SELECT id, is_archived, deliveries >= deliveries_max FROM message_table FORCE IN
 WHERE id IN ({ids}) AND claim = %s AND claim > 1 ORDER BY id FOR UPDATE;
 
 -- name: archive
+-- A moment that is none, such as 0000-00-00, is refused by a strict server: the time of the claim stands for it.
 INSERT INTO message_archive (id, deliveries, created_at, claimed_at, accepted_at, receiver, type, `key`, content_type,
                              headers, payload)
-SELECT id, deliveries, created_at, claimed_at, UTC_TIMESTAMP(6), receiver, type, `key`, content_type, headers, payload
+SELECT id, deliveries,
+       IF(MONTH(created_at) > 0 AND DAYOFMONTH(created_at) > 0
+          AND DAYOFMONTH(created_at) <= DAYOFMONTH(LAST_DAY(created_at)), created_at, claimed_at),
+       claimed_at, UTC_TIMESTAMP(6), receiver, type, `key`, content_type, headers, payload
 FROM message_table FORCE INDEX (PRIMARY) WHERE id IN ({ids});
 
 -- name: delete

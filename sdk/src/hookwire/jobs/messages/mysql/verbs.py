@@ -27,6 +27,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", re.ASCII)
 _TABLE: Final = re.compile("message_(table|archive)")
 _NAME_CHARACTERS_MAX: Final = 56
 """MySQL's limit is 64; the archive's name is eight longer."""
+_LOWEST_ID: Final = -(2**63)
 _COLUMN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
 
 
@@ -106,7 +107,7 @@ class MysqlQueue:
         condition, values = _condition(filter or {})
 
         def look(name: str, most: int) -> Statement:
-            return self._statement(name, after_id, *values, most, parts={"filter": condition})
+            return self._statement(name, after_id or _LOWEST_ID, *values, most, parts={"filter": condition})
 
         def steps() -> Steps[list[Message]]:
             while True:
@@ -209,7 +210,7 @@ class MysqlQueue:
         """Return available messages without a claim."""
 
         def steps() -> Steps[list[Message]]:
-            return [_message(*row) for row in (yield self._statement("browse", after_id, count)).rows]
+            return [_message(*row) for row in (yield self._statement("browse", after_id or _LOWEST_ID, count)).rows]
 
         return run(connection, steps(), Needs.ANY, "browse")
 
@@ -321,16 +322,34 @@ def _ids(messages: Sequence[Message]) -> list[int]:
     return [message.id for message in messages]
 
 
-def _moment(value: datetime) -> datetime:
-    return value.replace(tzinfo=UTC)
+def _moment(value: Any) -> datetime:
+    """Return a moment in UTC, and the earliest one for what is none: drivers return text or None for 0000-00-00."""
+    return (value if isinstance(value, datetime) else datetime.min).replace(tzinfo=UTC)
+
+
+def _text(value: bytes | None) -> str | None:
+    """Return a text. The server keeps halves of surrogate pairs, which are no text."""
+    return None if value is None else bytes(value).decode("utf-8", "replace")
+
+
+def _headers(value: bytes | None) -> Mapping[str, str]:
+    """Return the headers, and none for JSON that is no object or that Python cannot hold."""
+    try:
+        found = json.loads(_text(value) or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _message(*row: Any) -> Message:
-    number, claim, attempts, leased_until, created_at, content_type, headers, payload, *more = row
-    times = _moment(leased_until), _moment(created_at)
-    return Message(number, claim, attempts, *times, content_type, json.loads(headers or "{}"), bytes(payload), *more)
+    number, claim, attempts, leased_until, created_at, content_type, headers, payload, kind, key = row
+    return Message(
+        number, claim, attempts, _moment(leased_until), _moment(created_at), _text(content_type), _headers(headers),
+        bytes(payload), _text(kind), _text(key),
+    )  # fmt: skip
 
 
 def _letter(*row: Any) -> DeadLetter:
-    number, created_at, deliveries, reason, content_type, payload, *more = row
-    return DeadLetter(number, _moment(created_at), deliveries, reason, content_type, bytes(payload), *more)
+    number, created_at, deliveries, reason, content_type, payload, kind, key = row
+    told, texts = (_text(reason), _text(content_type)), (_text(kind), _text(key))
+    return DeadLetter(number, _moment(created_at), deliveries, *told, bytes(payload), *texts)
