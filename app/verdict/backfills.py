@@ -18,7 +18,7 @@ _COMMAND: Final = "hookwire pipeline backfill"
 
 
 def backfill_parts(rows: Sequence[Row]) -> Iterator[Part]:
-    """Yield each run that stopped by itself, or that runs without a process. The rows are of ``verdict.backfills``."""
+    """Yield each run that stopped or was interrupted, or runs without a process: the rows of ``verdict.backfills``."""
     for row in rows:
         name, ended_at = f"replay_{row['id']}", format_moment(row["ended_at"])
         if row["state"] == "paused":

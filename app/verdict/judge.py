@@ -8,10 +8,10 @@ a pattern *fails*       nobody reads a Kafka topic that fits it
 a publisher *fails*     its hub has denied or not verified our subscription, or its topic cannot be fetched
 a source has *dead*     records or messages that it refused, for a day; it is *held* while such a record holds keys
 something is *late*     the oldest has waited for more than a minute (sinks, services) or five (queues, tasks, jobs)
-work *fails*            the oldest that failed and waits for its next try is older than that
+work *fails*            the oldest that failed twice and waits for its next try is older than that
 a lake *fails*          its last audit had findings, or a later one failed with 1; it is *late* if events of three days
                         ago were not audited
-a backfill *fails*      it stopped by itself; it is *down* if no process carries it on
+a backfill *fails*      it stopped or was interrupted; it is *down* if no process carries it on
 dead letters count      for a day, unless a person gave them up or the subscription has ended
 ======================  ==========================================================================================
 """
@@ -268,7 +268,8 @@ def _work_state(kind: PartKind, row: Row, now: datetime) -> tuple[PartState, dat
         if row["died_at"]
         else None
     )
-    fails = f"{_number(row['failing'], TRIED_MAX)} failed and wait{'s' * (row['failing'] == 1)} for the next try"
+    failed = f"{_number(row['failing'], TRIED_MAX)} failed twice or more"
+    fails = f"{failed}, and wait{'s' * (row['failing'] == 1)} for the next try"
     again = f"{fails}, the oldest is {format_duration(_age(row['failing_since'], now))} old" if row["failing"] else None
     waits = f"{_number(row['waiting'], row['bound'])} wait{'s' * (row['waiting'] == 1)}{for_long}"
     numbers = "; ".join(filter(None, (again, waits, f"{row['running']:,} in flight", died)))

@@ -44,15 +44,15 @@ class Presence(Periodic):
         self._database = database
         self._process = process
         self._reports = reports
-        self._written: Sequence[StateReport] = ()
+        self._written: Sequence[StateReport] = []
         self._write_again_at = 0.0
 
     async def once(self) -> None:
         """Write the reports if they are due."""
         reports = [report._replace(reason=report.reason[:_REASON_MAX]) for report in _unique(self._reports())]
-        if not reports or (reports == self._written and time.monotonic() < self._write_again_at):
+        if reports == self._written and (not reports or time.monotonic() < self._write_again_at):
             return
-        columns = [list(column) for column in zip(*reports, strict=True)]
+        columns = [[report[place] for report in reports] for place in range(len(StateReport._fields))]
         await self._database.execute("verdict.report", self._process, *columns, _GONE_SECONDS)
         self._written, self._write_again_at = reports, time.monotonic() + _BEAT_SECONDS
 

@@ -156,14 +156,15 @@ CROSS JOIN LATERAL unnest(b.sent || b.erased || b.unwanted || b.refused) AS u(id
 WHERE r.id = $1;
 
 -- name: leave
--- Give the run $1 back in the state $3, for the reason $4. A run that somebody paused or cancelled stays so. Live deliveries
--- that had to wait go on; a pause for another reason stays.
+-- Give the run $1 back in the state $3, for the reason $4. A run that somebody paused or cancelled stays so, and nothing else
+-- is noted as the reason of a pause. Live deliveries that had to wait go on; a pause for another reason stays.
 WITH freed AS (
     UPDATE hookwire.subscriptions s SET paused_until = NULL
     FROM hookwire.backfills b JOIN hookwire.replays r ON r.id = b.replay_id
     WHERE b.replay_id = $1 AND b.fence = $2 AND b.before_live AND s.id = r.subscription_id AND s.paused_until = b.lease_until
 ), left_alone AS (
-    UPDATE hookwire.backfills b SET lease_until = NULL, why = $4 WHERE b.replay_id = $1 AND b.fence = $2 RETURNING b.replay_id
+    UPDATE hookwire.backfills b SET lease_until = NULL, why = CASE WHEN r.state <> 'paused' THEN $4 END
+    FROM hookwire.replays r WHERE r.id = b.replay_id AND b.replay_id = $1 AND b.fence = $2 RETURNING b.replay_id
 )
 UPDATE hookwire.replays r SET state = CASE WHEN r.state = 'running' THEN $3 ELSE r.state END, updated_at = now()
 FROM left_alone l WHERE r.id = l.replay_id

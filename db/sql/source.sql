@@ -76,7 +76,7 @@ WHERE p.pattern = $1 AND (p.passed_over, p.passed_over_count) IS DISTINCT FROM (
 -- name: patterns
 -- Return the patterns that a process reads, with the topics that they pass over.
 SELECT p.pattern, p.passed_over::text AS passed_over, p.passed_over_count
-FROM (SELECT DISTINCT s.name FROM hookwire.process_states s WHERE s.kind = 'source') AS r
+FROM (SELECT DISTINCT s.name FROM hookwire.process_states s WHERE s.kind = 'source' AND s.until > clock_timestamp()) AS r
 CROSS JOIN LATERAL (SELECT x.* FROM hookwire.source_patterns x WHERE x.pattern = r.name LIMIT 1) AS p
 ORDER BY p.pattern LIMIT $1;
 

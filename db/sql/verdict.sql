@@ -4,14 +4,15 @@
 
 -- name: report
 -- Write the states of this process's sinks and sources. `since` stays for as long as the state does. Forget those that this
--- process has no more. Of processes that have been gone for an hour, forget the sinks, and the sources that this one reads:
--- a source that nobody reads stays.
+-- process has no more. Of processes that are gone, forget the sources that this one reads, and after an hour the sinks. A
+-- source that nobody reads stays.
 WITH mine AS MATERIALIZED (
     SELECT k.kind, k.name FROM unnest($2::text[], $3::text[]) AS k(kind, name)
 ), forgotten AS (
     DELETE FROM hookwire.process_states p
-    WHERE p.process <> $1 AND p.until < clock_timestamp() - interval '1 hour'
-          AND (p.kind = 'sink' OR (p.kind, p.name) IN (SELECT m.kind, m.name FROM mine m))
+    WHERE p.process <> $1 AND (p.kind = 'sink' AND p.until < clock_timestamp() - interval '1 hour'
+                               OR p.kind = 'source' AND p.until <= clock_timestamp()
+                                  AND (p.kind, p.name) IN (SELECT m.kind, m.name FROM mine m))
        OR p.process = $1 AND (p.kind, p.name) NOT IN (SELECT m.kind, m.name FROM mine m)
 )
 INSERT INTO hookwire.process_states AS p (process, kind, name, state, reason, until)
@@ -48,7 +49,7 @@ SELECT count(*) FROM named;
 -- name: processes
 SELECT p.process, p.kind, p.name, p.state, p.reason, p.since, p.until, p.until > clock_timestamp() AS is_alive,
        coalesce((SELECT s.is_paused FROM hookwire.sources s WHERE p.kind = 'source' AND s.name = p.name), false) AS is_paused
-FROM hookwire.process_states p ORDER BY p.kind, p.name, p.since LIMIT 1000;
+FROM hookwire.process_states p ORDER BY is_alive DESC, p.kind, p.name, p.since LIMIT 1000;
 
 -- name: holds
 -- Return the topics with holds, by sink and scope, longest first. Numbers rise with the age.
@@ -169,7 +170,7 @@ UNION ALL
 
 -- name: backfills
 -- Return the runs of backfills that no process carries on, among the newest $1. Their process is gone, the API has resumed
--- them, or they stopped by themselves.
+-- them, or they stopped or were interrupted.
 SELECT r.id, r.state, b.holder, b.why, b.lease_until, r.replayed, b.events, s.topic,
        CASE WHEN r.state = 'running' THEN coalesce(b.lease_until, r.updated_at) ELSE r.updated_at END AS ended_at
 FROM (SELECT x.* FROM hookwire.backfills x ORDER BY x.replay_id DESC LIMIT $1) AS b
@@ -179,9 +180,9 @@ WHERE r.state = 'running' AND coalesce(b.lease_until <= now(), true) OR r.state 
 ORDER BY r.id;
 
 -- The next four return what waits, runs, fails and died of the $2 worst names among the first $1. What fails waits for its
--- next try. It is looked for among the $3 / 5 that are due next, and of jobs among the oldest retries. All together are counted up to
--- $3, and each at least up to 100 (`bound`). A range of one name in the order of an index leaves the planner only this
--- index. Others would pass the rows of all names.
+-- next try after two at least. Of all work that waits for later, only $3 / 5 pieces are looked at. They are due next; jobs
+-- are the oldest retries, and requests have the next deadline. All together are counted up to $3, and each at least up to
+-- 100 (`bound`). A range of one name in the order of an index leaves the planner only this index. Others would pass the rows of all names.
 
 -- name: queues
 WITH RECURSIVE waiting AS (
@@ -200,7 +201,7 @@ WITH RECURSIVE waiting AS (
     FROM (SELECT x.queue FROM hookwire.messages x WHERE x.claim IS NOT NULL ORDER BY x.lease_until LIMIT $3) AS m GROUP BY m.queue
 ), failing AS MATERIALIZED (
     SELECT f.queue AS name, count(*) AS number, min(f.created_at) AS since
-    FROM (SELECT x.queue, x.created_at, x.deliveries FROM hookwire.messages x WHERE x.claim IS NULL AND x.due_at IS NOT NULL ORDER BY x.due_at LIMIT $3 / 5) AS f WHERE f.deliveries > 0 GROUP BY f.queue
+    FROM (SELECT x.queue, x.created_at, x.deliveries FROM hookwire.messages x WHERE x.claim IS NULL AND x.due_at IS NOT NULL ORDER BY x.due_at LIMIT $3 / 5) AS f WHERE f.deliveries > 1 GROUP BY f.queue
 ), names AS MATERIALIZED (
     SELECT w.queue AS name FROM (SELECT queue FROM waiting LIMIT $1) AS w
     UNION SELECT d.queue FROM (SELECT queue FROM dead LIMIT $1) AS d
@@ -243,7 +244,7 @@ WITH RECURSIVE waiting AS (
     FROM (SELECT x.kind FROM hookwire.task_rows x WHERE x.start_time IS NOT NULL ORDER BY x.lease_until LIMIT $3) AS t GROUP BY t.kind
 ), failing AS MATERIALIZED (
     SELECT f.kind AS name, count(*) AS number, min(f.created_at) AS since
-    FROM (SELECT x.kind, x.created_at, x.attempts FROM hookwire.task_rows x WHERE x.start_time IS NULL AND x.due_at IS NOT NULL ORDER BY x.due_at LIMIT $3 / 5) AS f WHERE f.attempts > 0 GROUP BY f.kind
+    FROM (SELECT x.kind, x.created_at, x.attempts FROM hookwire.task_rows x WHERE x.start_time IS NULL AND x.due_at IS NOT NULL ORDER BY x.due_at LIMIT $3 / 5) AS f WHERE f.attempts > 1 GROUP BY f.kind
 ), names AS MATERIALIZED (
     SELECT w.kind AS name FROM (SELECT kind FROM waiting LIMIT $1) AS w
     UNION SELECT d.kind FROM (SELECT kind FROM dead LIMIT $1) AS d
@@ -293,7 +294,7 @@ WITH RECURSIVE waiting AS (
         SELECT a.kind FROM hookwire.job_archive a WHERE a.state = 'discarded' AND a.kind > w.kind ORDER BY a.kind, a.ended_at LIMIT 1) AS n
 ), failing AS MATERIALIZED (
     SELECT f.kind AS name, count(*) AS number, min(f.created_at) AS since
-    FROM (SELECT x.kind, x.created_at, x.for_people FROM hookwire.jobs x WHERE x.state = 'retryable' ORDER BY x.seq LIMIT $3 / 5) AS f WHERE NOT f.for_people GROUP BY f.kind
+    FROM (SELECT x.kind, x.created_at, x.for_people, x.attempts FROM hookwire.jobs x WHERE x.state = 'retryable' ORDER BY x.seq LIMIT $3 / 5) AS f WHERE NOT f.for_people AND f.attempts > 1 GROUP BY f.kind
 ), names AS MATERIALIZED (
     SELECT l.kind AS name FROM lined_up l
     UNION SELECT d.kind FROM (SELECT kind FROM dead LIMIT $1) AS d
@@ -345,7 +346,7 @@ WITH RECURSIVE waiting AS (
         SELECT r.service FROM hookwire.requests r WHERE r.state = 'leased' AND r.service > w.service ORDER BY r.service LIMIT 1) AS n
 ), failing AS MATERIALIZED (
     SELECT f.service AS name, count(*) AS number, min(f.created_at) AS since
-    FROM (SELECT x.service, x.created_at, x.state, x.attempts FROM hookwire.requests x ORDER BY x.deadline_at LIMIT $3 / 5) AS f WHERE f.state = 'delayed' AND f.attempts > 0 GROUP BY f.service
+    FROM (SELECT x.service, x.created_at, x.state, x.attempts FROM hookwire.requests x ORDER BY x.deadline_at LIMIT $3 / 5) AS f WHERE f.state = 'delayed' AND f.attempts > 1 GROUP BY f.service
 ), names AS MATERIALIZED (
     SELECT w.service AS name FROM (SELECT service FROM waiting LIMIT $1) AS w
     UNION SELECT d.service FROM (SELECT service FROM dead LIMIT $1) AS d

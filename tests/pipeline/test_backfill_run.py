@@ -121,6 +121,27 @@ def typed(line: str, settings: Settings) -> None:
     subprocess.run(["bash", "-euo", "pipefail", "-c", line], env=environment, check=True, timeout=120)
 
 
+async def test_a_pause_by_a_person_stays_one_when_the_process_is_interrupted(
+    running_hub: RunHub, receiver: Receiver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is noted as a reason, and the verdict tells of no stopped run."""
+    async with running_hub() as hub:
+        run = Backfill(hub, capsys, keys=1)
+        await run.begin(receiver.callback, [1, 2])
+        receiver.gate = asyncio.Event()
+        running = asyncio.create_task(run.act())
+        await receiver.wait_for(1)
+        await hub.client.post("/replays/replay_1/pause", json={})
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        receiver.gate.set()
+        found = await hub.sql(
+            "SELECT r.state, b.why FROM hookwire.replays r JOIN hookwire.backfills b ON b.replay_id = r.id"
+        )
+    assert found == [("paused", None)]
+
+
 async def test_another_process_takes_a_run_only_when_its_lease_is_over(
     running_hub: RunHub, receiver: Receiver, capsys: pytest.CaptureFixture[str]
 ) -> None:

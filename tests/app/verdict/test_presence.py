@@ -62,6 +62,21 @@ async def test_a_source_that_a_process_has_no_more_is_forgotten_at_its_next_repo
     assert found == [("a-1", "kafka"), ("b-1", "shop-a")]
 
 
+async def test_a_deleted_topic_of_a_pattern_is_forgotten_after_a_restart_too(database_url: str) -> None:
+    """The process before had left a row of it, which stayed because nobody read that topic an hour later."""
+    topic = StateReport("source", "shop-a", "reading", "")
+    async with opened(database_url) as (database, sql):
+        await Presence(database, "before-1", lambda: [topic]).once()
+        await sql.execute("UPDATE hookwire.process_states SET until = now()")
+        reports = [topic]
+        presence = Presence(database, "after-1", lambda: reports)
+        await presence.once()
+        reports.clear()
+        await presence.once()
+        found = [(row["process"], row["name"]) for row in (await read_facts(database)).processes]
+    assert found == []
+
+
 async def test_a_source_that_nobody_reads_stays_until_it_is_read_again_or_forgotten(database_url: str) -> None:
     """GU-01: a clean stop deleted its row at once, and a killed process's row went after an hour: the hub was green."""
     topics = [StateReport("source", name, "reading", "") for name in ("shop_a", "shop_b", "mail/50%")]
@@ -82,7 +97,7 @@ async def test_a_source_that_nobody_reads_stays_until_it_is_read_again_or_forgot
         audited = await sql.fetch("SELECT action, subject FROM hookwire.audit ORDER BY id")
     assert unread == [("mail/50%", "left"), ("shop_a", "reading"), ("shop_a", "left"), ("shop_b", "left")]
     assert left == [
-        ("alive-1", "kafka"), ("stopped-1", "mail/50%"), ("alive-2", "shop_a"), ("stopped-1", "shop_b"),
+        ("alive-1", "kafka"), ("alive-2", "shop_a"), ("stopped-1", "mail/50%"), ("stopped-1", "shop_b"),
     ]  # fmt: skip
     assert (forgotten, rest) == ([1, 1, 0], [("alive-1", "kafka"), ("alive-2", "shop_a")])
     assert [tuple(row) for row in audited] == [("source.forget", "shop_b"), ("source.forget", "mail/50%")]

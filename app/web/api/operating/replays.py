@@ -161,7 +161,7 @@ class ReplayOut(BaseModel):
         "only that it may be resumed, by `hookwire pipeline backfill --resume`. The hub carries on those of other "
         "sources: null."
     )
-    why: str | None = Field(description="Of the source `lake`: why it stopped by itself; null if it did not.")
+    why: str | None = Field(description="Of the source `lake`: why it stopped, unless a person paused it; else null.")
 
 
 class DryRunOut(BaseModel):

@@ -43,11 +43,12 @@ class PartOut(BaseModel):
 
     kind: PartKind = Field(
         description="`deliveries` are all open deliveries together, `dead_letters` those of the last day that were not "
-        "given up on purpose, by subscription or by sink and topic. A `lake` is told by its last audit. `facts` names "
-        "what could not be read in time."
+        "given up on purpose, by subscription or by sink and topic. A `lake` is told by its last audit. A `backfill` "
+        "is a replay from the lake that nobody carries on. `facts` names what could not be read in time."
     )
     name: str = Field(
-        description="Id of the subscription, name of the sink, queue, kind or service, URI of the lake; '' for all."
+        description="Id of the subscription or replay, name of the sink, queue, kind or service, URI of the lake; '' "
+        "for all."
     )
     state: PartState = Field(
         description="Trouble: `down`, `held`, `failing`, `slow`, `behind`, `late`, `dead`. Attention: `paused`, "
