@@ -328,12 +328,11 @@ class Night:
             is_idempotent = settings.kafka_mode == "idempotent"
             options = (await incarnation_of(session), settings.pipeline_late_seconds, is_idempotent, seals.since)
             # On S3 no executor hashes a file, so no Spark is needed.
-            memory = await recalled(session, None, store, owed, options, seals, span["since"].date())
+            memory = await recalled(session, None, store, owed, options, span["since"].date())
             cells = [
                 Cell(
                     row["topic"], row["hour"], row["bucket"], row["owed"], row["owed_low"], row["owed_high"],
                     row["owed"], 0, 0, 0, is_equal=True, has_contents=True,
-                    content=int(row["owed_content"]),
                 )
                 for row in owed
             ]  # fmt: skip

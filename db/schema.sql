@@ -2297,8 +2297,7 @@ CREATE TABLE hookwire.lake_proofs (
     unproved integer NOT NULL,
     proved_at timestamp with time zone DEFAULT now() NOT NULL,
     unsealed bigint DEFAULT 0 NOT NULL,
-    files text[],
-    content numeric(20,0)
+    files text[]
 );
 
 COMMENT ON TABLE hookwire.lake_proofs IS 'Days of the lake that an audit has compared without a finding.';
@@ -2319,9 +2318,8 @@ COMMENT ON COLUMN hookwire.lake_proofs.proved_at IS 'When the digest was stored.
 
 COMMENT ON COLUMN hookwire.lake_proofs.unsealed IS 'Records of the day whose columns no seal proves.';
 
-COMMENT ON COLUMN hookwire.lake_proofs.files IS 'The day''s files with a hash of their bytes and of the log''s words, for when the ledger has dropped its hours. NULL: of an older version.';
-
-COMMENT ON COLUMN hookwire.lake_proofs.content IS 'Sum of the content hashes of the day''s records, modulo 2^64. NULL: of an older version.';
+COMMENT ON COLUMN hookwire.lake_proofs.files IS 'The day''s files: table, path, and a hash of the bytes and of the log''s words, for when the ledger has dropped its hours.
+NULL: of an older version.';
 
 CREATE TABLE hookwire.lake_seals (
     lake text NOT NULL,

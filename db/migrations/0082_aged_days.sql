@@ -21,7 +21,7 @@ COMMENT ON FUNCTION hookwire.ledger_from(timestamptz) IS
 oldest day that is kept whole for another day at least. So what is judged now is not purged meanwhile.';
 REVOKE EXECUTE ON FUNCTION hookwire.ledger_from(timestamptz) FROM PUBLIC;
 
-ALTER TABLE hookwire.lake_proofs ADD COLUMN files text[], ADD COLUMN content numeric(20, 0);
+ALTER TABLE hookwire.lake_proofs ADD COLUMN files text[];
 COMMENT ON COLUMN hookwire.lake_proofs.files IS
-'The day''s files with a hash of their bytes and of the log''s words, for when the ledger has dropped its hours. NULL: of an older version.';
-COMMENT ON COLUMN hookwire.lake_proofs.content IS 'Sum of the content hashes of the day''s records, modulo 2^64. NULL: of an older version.';
+'The day''s files: table, path, and a hash of the bytes and of the log''s words, for when the ledger has dropped its hours.
+NULL: of an older version.';

@@ -101,6 +101,5 @@ def compared(ledger: DataFrame, cells: DataFrame, summed: Collection[datetime]) 
         F.coalesce("records", F.lit(0)).alias("records"),
         *(F.coalesce(name, F.lit(0)).alias(name) for name in ("late", "misfiled", "erased", *_SEALS)),
         is_equal.alias("is_equal"),
-        F.coalesce("content", F.lit(Decimal(0))).alias("content"),
         F.when(F.coalesce("erased", F.lit(0)) == 0, F.col("content") == F.col("owed_content")).alias("has_contents"),
     )

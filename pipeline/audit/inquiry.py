@@ -61,8 +61,7 @@ class Cell:
     Of these, ``late`` reached Kafka too late, ``misfiled`` are in another day's folder, and ``erased`` are only
     counted. ``has_contents``: the contents agree with the accepted events; None if that is unknown or some were erased.
     ``is_equal``: the number, the least and the greatest id agree with the ledger; where contents are unknown, so does
-    the checksum of the ids. ``content``: the sum of the records' contents, as in the ledger. The four before it count
-    records by the state of their seals (see ``seal.with_seal_state``).
+    the checksum of the ids. The last four count records by the state of their seals (see ``seal.with_seal_state``).
     """
 
     topic: str
@@ -81,7 +80,6 @@ class Cell:
     unsealed: int = 0
     other_key: int = 0
     unproved: int = 0
-    content: int = 0
 
     @property
     def differs(self) -> bool:
@@ -122,8 +120,7 @@ def compare_cells(records: DataFrame, ledger: DataFrame) -> list[Cell]:
     """Return every cell of evidence and ledger. It needs one pass over a few columns of bronze, and no sort."""
     summed = summed_hours(ledger, records)
     sides = compared(ledger, cells(records, summed), summed)
-    rows = sides.orderBy("hour", "topic", "bucket").collect()
-    return [Cell(**_in_utc(row) | {"content": int(row["content"])}) for row in rows]
+    return [Cell(**_in_utc(row)) for row in sides.orderBy("hour", "topic", "bucket").collect()]
 
 
 def count_suspects(records: DataFrame) -> int:

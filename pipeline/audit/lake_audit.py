@@ -18,7 +18,7 @@ from pipeline.audit.evidence import BUCKETS, evidence, ghosts
 from pipeline.audit.held import HeldTable
 from pipeline.audit.inquiry import Cell, Finding, compare_cells, count_suspects, inquire, unexplained
 from pipeline.audit.lane import ORDER, with_order
-from pipeline.audit.proof import EARLIEST
+from pipeline.audit.proof import EARLIEST, DayTopic
 from pipeline.audit.seal import SealedFrom, Seals, sealed_since
 from pipeline.audit.seen import differences_seen
 from pipeline.audit.side import CellName, HubEvent, Sides, sides_of
@@ -62,15 +62,15 @@ class LakeAudit:
     A record that says that it is of an earlier hour, in the folder of another day that is judged, is misplaced.
     ``early``: after :meth:`compare`, the number of records of earlier hours of the first day, by topic.
 
-    ``proved_day``: earlier audits have proved all days through this one but ``left_out``. It ends at ``since`` or
-    earlier, and their files have not changed. Of that day only the order of its keys is read, once, and of days before
-    it nothing.
+    ``proved_day``: earlier audits have proved all days through this one, but not the days and topics ``left_out``. It
+    ends at ``since`` or earlier. Their files have not changed, or are named. Of that day only the order of its keys is
+    read, once, and of days before it nothing.
     """
 
     def __init__(
         self, spark: SparkSession, lake: LakeStorage, incarnation: str, since: datetime, until: datetime,
         late_seconds: float | None = None, seals: Seals | None = None, proved_day: date | None = None,
-        left_out: Collection[date] = (),
+        left_out: Collection[DayTopic] = (),
     ) -> None:  # fmt: skip
         self._spark = spark
         self._incarnation = incarnation
@@ -92,7 +92,11 @@ class LakeAudit:
         )
         opening = _FIRST_DAY if proved_day is None else (proved_day + timedelta(days=1)).isoformat()
         self._open, notes = (
-            each.where(lambda file: not _FIRST_DAY <= file.values["dt"] < opening or file.day in left_out)
+            each.where(
+                lambda file: (
+                    not _FIRST_DAY <= file.values["dt"] < opening or (file.day, file.values["topic"]) in left_out
+                )
+            )
             for each in (self.snapshot, erased.snapshot())
         )
         self._lake = lake

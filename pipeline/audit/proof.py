@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from hashlib import sha256
@@ -44,13 +45,15 @@ __all__ = ["EARLIEST", "DayTopic", "Proof", "Proofs", "plain", "proofs_of"]
 DayTopic = tuple[date, str]
 EARLIEST: Final = date(2020, 1, 1)
 """An earlier day is impossible, and every audit reads it."""
+_WORDS: Final = frozenset({"num_records", "size_bytes", "deleted_rows"})
+_OF_COLUMNS: Final = ("min.", "max.", "null_count.")
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
     """A digest of one day and topic. ``unproved`` counts cells whose contents could not be compared, ``unsealed`` the
-    records that no seal proves. ``files``: the path of each file and a hash; ``content``: the sum of the records'
-    contents. Both are None if an older version proved the day.
+    records that no seal proves. ``files``: table, path and hash of each file, with a space between them; None if an
+    older version proved the day.
     """
 
     digest: str
@@ -58,12 +61,14 @@ class Proof:
     unproved: int = 0
     unsealed: int = 0
     files: tuple[str, ...] | None = ()
-    content: int | None = None
 
-    def has_notes_of(self, other: Proof) -> bool:
-        """Return whether both have the same notes of erased records."""
-        notes = ({file for file in proof.files or () if file.startswith("erased/")} for proof in (self, other))
-        return next(notes) == next(notes)
+    def differences(self, present: Proof) -> list[str]:
+        """Return which files are others at present, in words, in order."""
+        before, now = (dict(file.rsplit(" ", 1) for file in proof.files or ()) for proof in (self, present))
+        words = [
+            f"{file} {'was altered' if file in before else 'is new'}" for file in now if before.get(file) != now[file]
+        ]
+        return sorted([*words, *(f"{file} is gone" for file in before.keys() - now.keys())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +95,14 @@ class Proofs:
                 break
         return last
 
-    def through(self, day: date, proved: Mapping[DayTopic, Proof]) -> list[DayTopic]:
-        """Return the places of this day and of earlier ones that are as they were when they were proved."""
-        return [place for place in self.days if place[0] <= day and self._stands(place, proved)]
+    def standing(self, last: date | None, proved: Mapping[DayTopic, Proof]) -> list[DayTopic]:
+        """Return the places that are as they were when they were proved: those before ``first``, and all through
+        ``last``.
+        """
+        return [
+            place for place in self.days
+            if self._stands(place, proved) and (self._is_aged(place[0]) or (last is not None and place[0] <= last))
+        ]  # fmt: skip
 
     def changed(self, proved: Mapping[DayTopic, Proof]) -> list[DayTopic]:
         """Return the places before ``first`` whose files are others than those that were proved, in order."""
@@ -129,28 +139,32 @@ class Proofs:
 
 def proofs_of(
     spark: SparkSession, lake: LakeStorage, ledger: Iterable[Mapping[str, Any]], options: Sequence[object],
-    erased_events: Sequence[tuple[int, bool]] = (), first: date = date.min, *, reads_all: bool = True,
+    erased_events: Sequence[tuple[int, bool]] = (), first: date = date.min, known: Collection[DayTopic] = (), *,
+    reads_all: bool = True,
 ) -> Proofs:  # fmt: skip
     """Return the digests of all days that retention keeps. ``ledger`` has the columns of ``cell.LEDGER``.
 
     ``erased_events``: the numbers of those that the database calls erased, in order, and whether the lake erased them.
-    ``first``: the first day that the ledger covers. Only earlier days are read unless ``reads_all``.
+    ``first``: the first day that the ledger covers. Of earlier days only the ``known`` ones are hashed, and of the
+    others the log's number of records is taken. Only earlier days are read unless ``reads_all``.
     """
     table, erased = bronze(lake, HeldTable), erased_table(lake, HeldTable)
     snapshot = table.snapshot()
     is_forgotten = forgotten(snapshot)
+
+    def is_wanted(file: DataFile) -> bool:
+        return _place(file) in known if EARLIEST <= file.day < first else reads_all
+
     parts: dict[DayTopic, list[str]] = {}
     hashes: dict[DayTopic, list[str]] = {}
-    records: dict[DayTopic, int] = {}
     numbers: dict[DayTopic, list[int]] = {}
-    wanted, notes = (each.where(lambda file: reads_all or file.day < first) for each in (snapshot, erased.snapshot()))
-    for of, files in ((table, wanted), (erased, notes)):
+    for of, files in ((table, snapshot.where(is_wanted)), (erased, erased.snapshot().where(is_wanted))):
         for place, path, text in _hashed(spark, lake, of, files):
             parts.setdefault(place, []).append(text)
-            hashes.setdefault(place, []).append(f"{path} {sha256(text.encode()).hexdigest()}")
-    for file in wanted.files:
-        place = _place(file)
-        records[place] = records.get(place, 0) + file.rows
+            hashes.setdefault(place, []).append(f"{of.name} {path} {sha256(text.encode()).hexdigest()}")
+    records: Counter[DayTopic] = Counter()
+    for file in snapshot.where(lambda file: reads_all or EARLIEST <= file.day < first).files:
+        records[_place(file)] += file.rows
     for row in ledger:
         if not is_forgotten(row["topic"], row["hour"]):
             place = row["hour"].astimezone(UTC).date(), row["topic"]
@@ -164,7 +178,7 @@ def proofs_of(
     given = json.dumps([*(str(option) for option in options), *_lacking(table), *_lacking(erased)])
     days = {
         place: Proof(
-            sha256("\n".join([given, *sorted(parts[place])]).encode()).hexdigest(), records.get(place, 0),
+            sha256("\n".join([given, *sorted(parts.get(place, ()))]).encode()).hexdigest(), records[place],
             files=tuple(sorted(hashes.get(place, ()))),
         )
         for place in kept | records.keys()
@@ -177,18 +191,26 @@ def _hashed(
 ) -> list[tuple[DayTopic, str, str]]:
     """Return the place and the path of each file, and a text that holds its digest and the log's words on it."""
     found = digests(spark, lake, [table.place(file) for file in snapshot.files]) if snapshot.files else []
-    words = statistics(table) if snapshot.files else {}
+    words = statistics(table, {file.path for file in snapshot.files}) if snapshot.files else {}
     return [
-        (_place(file), table.place(file), f"{table.name} {file.path} {digest} {plain(words.get(file.path, {}))}")
+        (_place(file), file.path, f"{table.name} {file.path} {digest} {plain(words.get(file.path, {}), file.values)}")
         for file, digest in zip(snapshot.files, found, strict=True)
     ]
 
 
-def plain(words: Mapping[str, Any]) -> str:
-    """Return the log's words in a form that no later version may change: the days of years are compared by it."""
-    return json.dumps(
-        words, sort_keys=True, default=lambda value: value.isoformat() if hasattr(value, "isoformat") else str(value)
-    )
+def plain(words: Mapping[str, Any], values: Mapping[str, str]) -> str:
+    """Return the log's words on a file, and its ``values``, in a form that no later version may change.
+
+    The days of years are compared by it. So it names its words, and a reader of the log that has more adds none.
+    """
+    chosen = {name: word for name, word in words.items() if name in _WORDS or name.startswith(_OF_COLUMNS)}
+    return json.dumps(chosen | {"values": dict(values)}, sort_keys=True, default=_told)
+
+
+def _told(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    return value.isoformat() if isinstance(value, date) else str(value)
 
 
 def _lacking(table: Table) -> list[str]:

@@ -80,6 +80,8 @@ def _left_out(audit: Row) -> Iterator[str]:
     ):
         if number:
             yield f"{words}: {number:,}"
+    for confirmed in audit["confirmed"]:
+        yield f"a day older than the ledger, which a person confirmed: {confirmed}"
     for days in audit["deleted"]:
         topic = days["topic"] or "all topics"
         yield (

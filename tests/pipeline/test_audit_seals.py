@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 
 import asyncpg
@@ -26,8 +25,6 @@ from pipeline.schema import SEAL
 from pipeline.storage import LakeStorage
 from scripts.servers.kafka import KafkaServer
 from tests.pipeline.broker import make, record_of, write
-from tests.pipeline.foreign import delta
-from tests.pipeline.test_audit_aged import aged
 from tests.pipeline.test_audit_command import audit, events
 from tests.pipeline.test_audit_omissions import done
 from tests.pipeline.test_tampering import executed, found_in, put
@@ -92,26 +89,6 @@ def test_rows_of_before_are_counted_and_more_of_them_are_named(
     assert (code, report["findings"], report["unsealed"]) == (1, [], 8)
     assert "8 records of before" in said
     assert "the database knows of 4" in said
-
-
-def test_a_day_older_than_the_ledger_may_be_rearranged_and_nothing_else(
-    spark: SparkSession, lake_uri: str, events: Sequence[SelftestRecord], database_url: str
-) -> None:
-    """Compaction and OPTIMIZE keep its rows: sum and seals show it. Rows that lost their seals are named."""
-    archived(spark, lake_uri, events[:4])
-    archived(spark, lake_uri, events[4:])
-    told = [audit(lake_uri)]
-    aged(database_url, date(2026, 1, 16))
-    assert done(lake_uri, "compact")["fewer_files"] == 1
-    told.append(audit(lake_uri))
-    delta(LakeStorage(lake_uri)).optimize.z_order(["offset"])
-    told += [audit(lake_uri), audit(lake_uri)]
-    assert [(code, report["remembered"], report["lake"]) for code, report in told] == [(0, 0, []), *[(0, 8, [])] * 3]
-
-    without_seals(spark, lake_uri)
-    code, report = audit(lake_uri)
-    assert (code, report["remembered"], "is older than the ledger" in report["lake"][0]) == (1, 0, True)
-    assert [audit(lake_uri, *options)[0] for options in (("--confirm",), ())] == [0, 0]
 
 
 @pytest.mark.slow

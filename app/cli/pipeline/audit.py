@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -49,7 +49,8 @@ Late = Annotated[
 ]
 Metrics = Annotated[Path | None, typer.Option("--metrics", help="Write figures for Prometheus' textfile collector.")]
 Confirm = Annotated[
-    bool, typer.Option("--confirm", help="Let days that are older than the ledger count as proved as they are now.")
+    list[datetime] | None,
+    typer.Option("--confirm", formats=["%Y-%m-%d"], help="Let a day older than the ledger count as it is. Repeatable."),
 ]
 SelfTest = Annotated[bool, typer.Option("--self-test", help="Plant each fault once, find all faults, remove them.")]
 _FOR_EVER_DAYS = 36_500
@@ -66,7 +67,7 @@ class Question:
     examples_max: int
     late_seconds: float
     again: bool
-    confirms: bool
+    confirms: Collection[date]
     is_noted: bool
 
     @property
@@ -82,7 +83,7 @@ class Question:
 
 def audit(
     lake: Lake = None, since: Since = None, until: Until = None, contents: Contents = False, examples: Examples = 10,
-    again: Again = False, late: Late = None, confirm: Confirm = False, self_test: SelfTest = False,
+    again: Again = False, late: Late = None, confirm: Confirm = None, self_test: SelfTest = False,
     metrics: Metrics = None, conf: Conf = None, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
     """Prove that each accepted event is in the lake, once and in order, or name the events that are not.
@@ -101,6 +102,8 @@ def audit(
 
       hookwire pipeline audit --since 7d --contents --json
 
+      hookwire pipeline audit --confirm 2024-11-03
+
       hookwire pipeline audit --self-test
     """
     from app.cli.moment import moment
@@ -112,7 +115,8 @@ def audit(
     first, last = moment("--since", since), moment("--until", until)
     question = Question(
         datetime.fromisoformat(first) if first else None, datetime.fromisoformat(last) if last else None,
-        contents, examples, settings.pipeline_late_seconds if late is None else late, again, confirm,
+        contents, examples, settings.pipeline_late_seconds if late is None else late, again,
+        {day.date() for day in confirm or ()},
         is_noted=first is None and last is None and late is None,
     )  # fmt: skip
     if confirm and not question.is_of_all:
@@ -183,8 +187,8 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
         memory = AuditMemory(storage)
         if question.is_of_all:
             memory = await recalled(
-                connection, spark, storage, owed, options, seals, since.date(), reads_all=question.is_nightly,
-                accepts=question.confirms,
+                connection, spark, storage, owed, options, since.date(), reads_all=question.is_nightly,
+                confirms=question.confirms,
             )  # fmt: skip
         begin, whole = max(since, memory.begin or since), owed
         owed = [row for row in owed if row["hour"] >= begin]
@@ -221,15 +225,16 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
             read.unjudged, findings,
             [*differences, *erasures.differences], erasures.erased, erasures.unconfirmed,
             deleted_days(audit.snapshot.state.kept, known, whole), unsealed,
-            await noted_since(connection, storage, audit, seals), aged,
+            await noted_since(connection, storage, audit, seals), aged, memory.confirmed,
         )  # fmt: skip
         if question.is_nightly and report.exit_code == 0:
             await memory.store(connection, audit.snapshot, begin, until, cells, read.waiting, audit.early)
-        if report.exit_code == 0 and question.since is None:
+        if report.exit_code == 0 and question.is_of_all:
             await note_unproved(connection, storage, seals, until, unsealed)
         if not report.found:
             await store_marks(connection, storage, tables)
         noted.counts = {"records": records, "unequal": unequal, "findings": report.count, "aged": aged}
+        noted.counts |= {"confirmed": len(memory.confirmed)}
         noted.state = "findings" if report.count else noted.state
     return report
 

@@ -56,6 +56,7 @@ class _AuditFile(BaseModel):
     unconfirmed: list[str]
     deleted: list[_Days]
     aged: int = 0
+    confirmed: list[str] = []
 
 
 def audit_of(file: Path, lake: LakeStorage) -> dict[str, Any]:

@@ -36,6 +36,7 @@ class AuditReport:
       record has a seal.
     * ``unproved``: cells whose contents the ledger does not know, or whose records were partly erased.
     * ``aged``: records of days that the ledger does not cover, and that no audit has proved. They were not compared.
+    * ``confirmed``: days before the ledger's that a person let count as they are, in sentences.
     """
 
     since: datetime
@@ -58,6 +59,7 @@ class AuditReport:
     unsealed: int = 0
     sealed_from: datetime | None = None
     aged: int = 0
+    confirmed: Sequence[str] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -107,6 +109,8 @@ def print_report(report: AuditReport) -> None:
     for days in report.deleted:
         word = {"confirmed": "left out", "different": "finding"}.get(days.verdict, days.verdict)
         console().print(f"{word}: {escape(days.sentence)}")
+    for confirmed in report.confirmed:
+        console().print(f"confirmed: {escape(confirmed)}")
     if report.aged:
         console().print(
             f"left out: {counted(report.aged, 'record')} of days before {report.since:%Y-%m-%d}, which the ledger does "
