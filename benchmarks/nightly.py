@@ -328,7 +328,7 @@ class Night:
             is_idempotent = settings.kafka_mode == "idempotent"
             options = (await incarnation_of(session), settings.pipeline_late_seconds, is_idempotent, seals.since)
             # On S3 no executor hashes a file, so no Spark is needed.
-            memory = await recalled(session, None, store, owed, options)
+            memory = await recalled(session, None, store, owed, options, span["since"].date())
             cells = [
                 Cell(
                     row["topic"], row["hour"], row["bucket"], row["owed"], row["owed_low"], row["owed_high"],
@@ -336,7 +336,7 @@ class Night:
                 )
                 for row in owed
             ]  # fmt: skip
-            await memory.store(session, bronze(store).snapshot(), span["since"], span["until"], cells, ())
+            await memory.store(session, bronze(store).snapshot(), span["since"], span["until"], cells, (), {})
 
 
 def measured(night: Night, days: int, *, remembers: bool) -> None:

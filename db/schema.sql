@@ -2296,7 +2296,8 @@ CREATE TABLE hookwire.lake_proofs (
     records bigint NOT NULL,
     unproved integer NOT NULL,
     proved_at timestamp with time zone DEFAULT now() NOT NULL,
-    unsealed bigint DEFAULT 0 NOT NULL
+    unsealed bigint DEFAULT 0 NOT NULL,
+    files text[]
 );
 
 COMMENT ON TABLE hookwire.lake_proofs IS 'Days of the lake that an audit has compared without a finding.';
@@ -2316,6 +2317,9 @@ COMMENT ON COLUMN hookwire.lake_proofs.unproved IS 'Cells whose contents could n
 COMMENT ON COLUMN hookwire.lake_proofs.proved_at IS 'When the digest was stored.';
 
 COMMENT ON COLUMN hookwire.lake_proofs.unsealed IS 'Records of the day whose columns no seal proves.';
+
+COMMENT ON COLUMN hookwire.lake_proofs.files IS 'The day''s files: table, path, and a hash of the bytes and of the log''s words, for when the ledger has dropped its hours.
+NULL: of an older version.';
 
 CREATE TABLE hookwire.lake_seals (
     lake text NOT NULL,

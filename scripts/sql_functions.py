@@ -36,7 +36,7 @@ _NAMES = {
         "releases_max resume_job retry_job running_job send_back_job settle_failure snooze_job sql_role take_jobs "
         "unassign_job why_no_result with_role"
     ),
-    "ledger": "content_hash ledger_hash ledger_sum",
+    "ledger": "content_hash ledger_from ledger_hash ledger_kept ledger_sum",
     "message": (
         "accept accept_claim accept_copies accept_held adopt_transaction_ids browse check_filter check_messages "
         "check_queue_name extend extend_held graduate graduate_batch held_messages is_queue_name message_count "

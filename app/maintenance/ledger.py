@@ -23,11 +23,10 @@ _ENTRIES = 20  # of a few thousand ids each, in one statement
 
 
 class Ledger:
-    """Folds the ledger. ``retention_seconds``: how long an hour's cells are kept, by default 400 days."""
+    """Folds the ledger, and deletes hours that are no longer kept (``hookwire.ledger_kept``)."""
 
-    def __init__(self, database: Database, retention_seconds: int = 400 * 86_400) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._retention_seconds = retention_seconds
         self._entries = EntryWalk(database, "ledger.fold_entries", _ENTRIES, 0)
 
     async def fold(self, is_stopping: Callable[[], bool] = lambda: False) -> None:
@@ -36,7 +35,7 @@ class Ledger:
         while not is_stopping() and await self._database.fetchval("ledger.fold_events", _IDS) == _IDS:
             continue
         await self._mark()
-        await self._database.execute("ledger.purge", self._retention_seconds)
+        await self._database.execute("ledger.purge")
 
     async def _mark(self) -> None:
         horizon = await self._database.fetchrow("ledger.horizon")

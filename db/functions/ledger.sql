@@ -12,6 +12,16 @@ separator between each two, then of its payload. The pipeline computes the same 
 they are there.';
 REVOKE EXECUTE ON FUNCTION hookwire.content_hash(bigint,timestamp with time zone,boolean,text,text,jsonb,bytea) FROM PUBLIC;
 
+CREATE OR REPLACE FUNCTION hookwire.ledger_from(since_at timestamp with time zone)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE PARALLEL SAFE
+RETURN GREATEST((date_trunc('hour'::text, since_at, 'UTC'::text) + '01:00:00'::interval), (date_trunc('day'::text, ((now() - hookwire.ledger_kept()) + '1 day'::interval), 'UTC'::text) + '1 day'::interval));
+COMMENT ON FUNCTION hookwire.ledger_from(timestamp with time zone) IS
+'Return the first hour that can be judged: the first whole one of a ledger that began at `since_at`, or the first of the
+oldest day that is kept whole for another day at least. So what is judged now is not purged meanwhile.';
+REVOKE EXECUTE ON FUNCTION hookwire.ledger_from(timestamp with time zone) FROM PUBLIC;
+
 CREATE OR REPLACE FUNCTION hookwire.ledger_hash(id bigint)
  RETURNS bigint
  LANGUAGE sql
@@ -20,6 +30,15 @@ RETURN ((('x'::text || "left"(encode(sha256(int8send(id)), 'hex'::text), 16)))::
 COMMENT ON FUNCTION hookwire.ledger_hash(bigint) IS
 'Return the hash whose sums, modulo 2^64, are the checksums of the ledger.';
 REVOKE EXECUTE ON FUNCTION hookwire.ledger_hash(bigint) FROM PUBLIC;
+
+CREATE OR REPLACE FUNCTION hookwire.ledger_kept()
+ RETURNS interval
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN '400 days'::interval;
+COMMENT ON FUNCTION hookwire.ledger_kept() IS
+'Return how long the ledger keeps the cells of an hour.';
+REVOKE EXECUTE ON FUNCTION hookwire.ledger_kept() FROM PUBLIC;
 
 CREATE OR REPLACE FUNCTION hookwire.ledger_sum(total numeric)
  RETURNS numeric

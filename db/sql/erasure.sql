@@ -236,7 +236,7 @@ WITH seen AS MATERIALIZED (
 ), gone AS (
     DELETE FROM hookwire.erased_events x USING seen s
     WHERE x.event_id = s.event_id
-      AND (x.lake_at < now() - interval '400 days' OR (x.lake_at IS NULL AND NOT EXISTS (SELECT FROM hookwire.lake_marks)))
+      AND (x.lake_at < now() - hookwire.ledger_kept() OR (x.lake_at IS NULL AND NOT EXISTS (SELECT FROM hookwire.lake_marks)))
       AND NOT EXISTS (SELECT FROM hookwire.events e WHERE e.id = s.event_id)
     RETURNING x.event_id
 )

@@ -13,8 +13,8 @@ WHERE l.sink = 'kafka' AND l.owed_count > 0 AND l.hour >= $2 AND l.hour < $3
 GROUP BY 1, 2, 3 ORDER BY 2, 1, 3;
 
 -- name: span
--- Return the hours that can be judged.
-SELECT date_trunc('hour', c.since_at, 'UTC') + interval '1 hour' AS since,
+-- Return the hours that can be judged. An audit gives them to each statement, so that midnight does not change them.
+SELECT hookwire.ledger_from(c.since_at) AS since,
        date_trunc('hour', c.through_at - interval '65 minutes', 'UTC') + interval '1 hour' AS until
 FROM hookwire.ledger_cursor c;
 
@@ -237,18 +237,30 @@ INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, 
 
 -- name: proofs
 -- Return the days of the lake $1 that an audit has proved.
-SELECT p.day, p.topic, p.digest, p.records, p.unproved, p.unsealed FROM hookwire.lake_proofs p WHERE p.lake = $1;
+SELECT p.day, p.topic, p.digest, p.records, p.unproved, p.unsealed, p.files FROM hookwire.lake_proofs p WHERE p.lake = $1;
 
 -- name: prove
--- Store proved days of the lake $1: days $2, topics $3, digests $4, records $5, unproved cells $6, records
--- without a proved seal $7.
-INSERT INTO hookwire.lake_proofs (lake, day, topic, digest, records, unproved, unsealed)
-SELECT $1, n.day, n.topic, n.digest, n.records, n.unproved, n.unsealed
-FROM unnest($2::date[], $3::text[], $4::text[], $5::bigint[], $6::integer[], $7::bigint[])
-    AS n(day, topic, digest, records, unproved, unsealed)
+-- Store proved days of the lake $1: days $2, topics $3, digests $4, records $5, unproved cells $6. Records without a proved
+-- seal are $7. The files $8 are lists in JSON. The order keeps two audits from waiting for each other.
+INSERT INTO hookwire.lake_proofs (lake, day, topic, digest, records, unproved, unsealed, files)
+SELECT $1, n.day, n.topic, n.digest, n.records, n.unproved, n.unsealed, ARRAY(SELECT jsonb_array_elements_text(n.files))
+FROM unnest($2::date[], $3::text[], $4::text[], $5::bigint[], $6::integer[], $7::bigint[], $8::text[]::jsonb[])
+    AS n(day, topic, digest, records, unproved, unsealed, files)
+ORDER BY n.day, n.topic
 ON CONFLICT (lake, day, topic) DO UPDATE
-SET digest = excluded.digest, records = excluded.records, unproved = excluded.unproved, unsealed = excluded.unsealed, proved_at = now();
+SET digest = excluded.digest, records = excluded.records, unproved = excluded.unproved, unsealed = excluded.unsealed,
+    files = excluded.files, proved_at = now();
+
+-- name: accept_proof
+-- Let the files $4 of the day $2 and the topic $3 of the lake $1 count as proved, with $5 records.
+UPDATE hookwire.lake_proofs SET files = $4::text[], records = $5, proved_at = now()
+WHERE lake = $1 AND day = $2 AND topic = $3;
 
 -- name: forget_proofs
--- Delete proofs of days of the lake $1 before the day $2, which retention has dropped.
-DELETE FROM hookwire.lake_proofs WHERE lake = $1 AND day < $2;
+-- Delete the proofs of the lake $1 of days $2 and topics $3, which retention has dropped. They are locked in order first, so
+-- that no audit waits for another one that waits for it.
+WITH gone AS MATERIALIZED (
+    SELECT p.day, p.topic FROM hookwire.lake_proofs p JOIN unnest($2::date[], $3::text[]) AS n(day, topic) USING (day, topic)
+    WHERE p.lake = $1 ORDER BY p.day, p.topic FOR UPDATE OF p
+)
+DELETE FROM hookwire.lake_proofs p USING gone g WHERE p.lake = $1 AND p.day = g.day AND p.topic = g.topic;

@@ -47,10 +47,8 @@ UPDATE hookwire.lake_seals SET unproved = $3 WHERE lake = $1 AND sealed_from = $
 
 -- name: accept_seals
 -- Let the present records of the lake $1 count without a seal: only events that are accepted from now on need one. Of the
--- present ones $2 have no seal that proves them; $3 is the name of the present key. What audits proved is read again.
-WITH forgotten AS (
-    DELETE FROM hookwire.lake_proofs p WHERE p.lake = $1
-)
+-- present ones $2 have no seal that proves them; $3 is the name of the present key. What audits proved is read again as far
+-- as the ledger covers it, because the time of the seals is part of each digest.
 INSERT INTO hookwire.lake_seals AS s (lake, sealed_from, unproved, seal_key) VALUES ($1, now(), $2, $3)
 ON CONFLICT (lake) DO UPDATE
 SET sealed_from = excluded.sealed_from, unproved = excluded.unproved, seal_key = excluded.seal_key, noted_at = now()

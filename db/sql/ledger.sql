@@ -81,21 +81,21 @@ WITH taken AS MATERIALIZED (
 SELECT count(*) AS entries, max(id) AS last FROM taken;
 
 -- name: purge
--- Delete hours older than $1 seconds.
+-- Delete hours that are no longer kept.
 DELETE FROM hookwire.ledger
 WHERE (hour, sink, tenant, topic, bucket) IN (
     SELECT hour, sink, tenant, topic, bucket FROM hookwire.ledger
-    WHERE hour < now() - make_interval(secs => $1::double precision) AND hour > 'epoch' ORDER BY hour LIMIT 5000);
+    WHERE hour < now() - hookwire.ledger_kept() AND hour > 'epoch' ORDER BY hour LIMIT 5000);
 
 -- name: summary
--- Return the closed hours since the ledger was begun; only these can be judged.
+-- Return the closed hours that can be judged: since the ledger was begun, and as long as it keeps them.
 SELECT c.since_at, c.through_at, now() - c.through_at > interval '2 hours' AS is_behind,
        count(*) FILTER (WHERE l.sink <> '') AS cells,
        coalesce(sum(l.owed_count) FILTER (WHERE l.sink = ''), 0)::bigint AS accepted,
        coalesce(sum(l.owed_count) FILTER (WHERE l.sink <> ''), 0)::bigint AS owed,
        coalesce(sum(l.sent_count), 0)::bigint AS sent, coalesce(sum(l.dead_count), 0)::bigint AS dead
 FROM hookwire.ledger_cursor c
-LEFT JOIN hookwire.ledger l ON l.hour > date_trunc('hour', c.since_at, 'UTC') AND l.hour <= c.through_at - interval '65 minutes'
+LEFT JOIN hookwire.ledger l ON l.hour >= hookwire.ledger_from(c.since_at) AND l.hour <= c.through_at - interval '65 minutes'
 GROUP BY c.since_at, c.through_at;
 
 -- name: compare
@@ -104,7 +104,7 @@ GROUP BY c.since_at, c.through_at;
 -- cells are not judged. Where exactly one event is missing, the checksums name it.
 WITH cell AS MATERIALIZED (
     SELECT l.* FROM hookwire.ledger_cursor c
-    JOIN hookwire.ledger l ON l.hour > date_trunc('hour', c.since_at, 'UTC') AND l.hour <= c.through_at - interval '65 minutes'
+    JOIN hookwire.ledger l ON l.hour >= hookwire.ledger_from(c.since_at) AND l.hour <= c.through_at - interval '65 minutes'
     WHERE l.sink <> '' AND (l.owed_count, l.owed_sum, l.owed_min, l.owed_max)
         IS DISTINCT FROM (l.sent_count + l.dead_count, l.settled_sum, l.settled_min, l.settled_max)
     ORDER BY l.hour, l.sink, l.tenant, l.topic, l.bucket LIMIT $1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -17,6 +18,7 @@ from pipeline.audit.evidence import BUCKETS, evidence, ghosts
 from pipeline.audit.held import HeldTable
 from pipeline.audit.inquiry import Cell, Finding, compare_cells, count_suspects, inquire, unexplained
 from pipeline.audit.lane import ORDER, with_order
+from pipeline.audit.proof import EARLIEST, DayTopic
 from pipeline.audit.seal import SealedFrom, Seals, sealed_since
 from pipeline.audit.seen import differences_seen
 from pipeline.audit.side import CellName, HubEvent, Sides, sides_of
@@ -33,8 +35,8 @@ from pipeline.storage import LakeStorage
 
 __all__ = ["Accepted", "LakeAudit"]
 
-_FIRST: Final = datetime(2020, 1, 1, tzinfo=UTC)
-_FIRST_DAY: Final = _FIRST.date().isoformat()
+_FIRST: Final = datetime.combine(EARLIEST, time(), UTC)
+_FIRST_DAY: Final = EARLIEST.isoformat()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +59,18 @@ class LakeAudit:
     the number of records in hours that were not judged, because they are open or were not requested. ``seals``: None
     leaves seals out. ``has_seals``: :meth:`compare` has proved the seal of a record.
 
-    ``proved_day``: earlier audits have proved all days through this one, which ends at ``since`` or earlier, and their
-    files have not changed. Of that day only the order of its keys is read, once, and of days before it nothing. A
-    record that says that it is of a proved day, in a file of a later one, is in the wrong folder.
+    A record that says that it is of an earlier hour, in the folder of another day that is judged, is misplaced.
+    ``early``: after :meth:`compare`, the number of records of earlier hours of the first day, by topic.
+
+    ``proved_day``: earlier audits have proved all days through this one, but not the days and topics ``left_out``. It
+    ends at ``since`` or earlier. Their files have not changed, or are named. Of that day only the order of its keys is
+    read, once, and of days before it nothing.
     """
 
     def __init__(
         self, spark: SparkSession, lake: LakeStorage, incarnation: str, since: datetime, until: datetime,
         late_seconds: float | None = None, seals: Seals | None = None, proved_day: date | None = None,
+        left_out: Collection[DayTopic] = (),
     ) -> None:  # fmt: skip
         self._spark = spark
         self._incarnation = incarnation
@@ -75,8 +81,8 @@ class LakeAudit:
         tomorrow = datetime.now(UTC) + timedelta(days=1)
         hour = F.col("hour")
         self._is_judged = ((hour >= F.lit(since)) & (hour < F.lit(until))) | (hour > tomorrow) | (hour < _FIRST)
-        self._opening = _FIRST if proved_day is None else datetime.combine(proved_day + timedelta(days=1), time(), UTC)
-        self._is_held = self._is_judged | (hour < self._opening)
+        self._since = since
+        self._is_held = self._is_judged | ((hour < since) & F.col("is_misfiled"))
         self._table = table
         last_moment = until - timedelta(microseconds=1)
         first, last, impossible = (moment.date().isoformat() for moment in (since, last_moment, tomorrow))
@@ -84,9 +90,13 @@ class LakeAudit:
         days = self.snapshot.where(
             lambda file: first <= (day := file.values["dt"]) <= last or not _FIRST_DAY <= day <= impossible
         )
-        opening = self._opening.date().isoformat()
+        opening = _FIRST_DAY if proved_day is None else (proved_day + timedelta(days=1)).isoformat()
         self._open, notes = (
-            each.where(lambda file: not _FIRST_DAY <= file.values["dt"] < opening)
+            each.where(
+                lambda file: (
+                    not _FIRST_DAY <= file.values["dt"] < opening or (file.day, file.values["topic"]) in left_out
+                )
+            )
             for each in (self.snapshot, erased.snapshot())
         )
         self._lake = lake
@@ -101,6 +111,7 @@ class LakeAudit:
         self._beyond: DataFrame | None = None
         self._is_forgotten = forgotten(self.snapshot)
         self.outside: int | None = None
+        self.early: Counter[str] = Counter()
         self.has_seals = False
 
     def differences_seen(self, examples_max: int) -> list[str]:
@@ -117,14 +128,24 @@ class LakeAudit:
         kept = [row for row in ledger if not self._is_forgotten(row["topic"], row["hour"])]
         rows = frame_of(self._spark, [[row[name] for name in names] for row in kept], LEDGER)
         cells = [cell for cell in compare_cells(self._records, rows) if not self._is_gone(cell)]
-        self._cells = [cell for cell in cells if not self._is_of_proved(cell)]
-        self._misplaced = [cell for cell in cells if self._is_of_proved(cell)]
+        self._cells = [cell for cell in cells if not self._is_earlier(cell)]
+        self._misplaced = [cell for cell in cells if self._is_earlier(cell)]
         if self.outside is None:
             self.outside = self.snapshot.rows - sum(cell.records - cell.erased for cell in self._cells)
             self.has_seals = self._proves_seals()  # before records of Kafka come, which have none
+            self.early = self._earlier()
         self._suspects = count_suspects(with_order(self._records, self._before))
         self._beyond = self._strayed(kept)
         return self._cells
+
+    def _earlier(self) -> Counter[str]:
+        """Count the records of hours of the first day that are not judged: the ledger began within it."""
+        first = self.snapshot.where(lambda file: file.day == self._since.date())
+        if self._since.time() == time() or not first.files:
+            return Counter()
+        rows = self._evidence(self._table.read(self._spark, first)).where(F.col("hour") < self._since)
+        found = rows.where("NOT is_misfiled").groupBy("topic").count().collect()
+        return Counter({row["topic"]: row["count"] for row in found})
 
     def _proves_seals(self) -> bool:
         others = (cell.erased + cell.broken + cell.unsealed + cell.other_key + cell.unproved for cell in self._cells)
@@ -198,9 +219,9 @@ class LakeAudit:
         """Return whether retention deleted the cell. A record that still exists is in the wrong folder."""
         return cell.records == cell.erased and self._is_forgotten(cell.topic, cell.hour)
 
-    def _is_of_proved(self, cell: Cell) -> bool:
-        """Return whether the cell is of a proved day. Its records are in the wrong folder."""
-        return _FIRST <= cell.hour < self._opening
+    def _is_earlier(self, cell: Cell) -> bool:
+        """Return whether the cell is of an hour before the judged ones. Its records are in the wrong folder."""
+        return _FIRST <= cell.hour < self._since
 
     def _strayed(self, ledger: Sequence[Mapping[str, Any]]) -> DataFrame | None:
         """Return records of hours that are not judged whose ids lie between the judged ones; None if there are none.

@@ -70,6 +70,7 @@ def _left_out(audit: Row) -> Iterator[str]:
     for number, words in (
         (audit["unarchived"], "offsets that the archive has not read yet, which were read from Kafka"),
         (audit["outside"], "records in the lake that belong to other hours"),
+        (audit["aged"], "records of days that the ledger does not cover and no audit has proved"),
         (len(audit["unjudged"]), "unjudged cells, which differ, and whose events are gone or too many"),
         (audit["unproved"], "cells whose contents the ledger does not know, or that were partly erased"),
         (audit["unsealed"], "records that no seal proves"),
@@ -79,6 +80,8 @@ def _left_out(audit: Row) -> Iterator[str]:
     ):
         if number:
             yield f"{words}: {number:,}"
+    for confirmed in audit["confirmed"]:
+        yield f"a day older than the ledger, which a person confirmed: {confirmed}"
     for days in audit["deleted"]:
         topic = days["topic"] or "all topics"
         yield (

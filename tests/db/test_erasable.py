@@ -186,7 +186,7 @@ lake_batches: batch job
 lake_bounds: lake topic
 lake_marks: commit_id digest lake table_name
 lake_metrics: subscription tenant topic
-lake_proofs: digest lake topic
+lake_proofs: digest files lake topic
 lake_seals: lake seal_key
 lake_slo: subscription tenant
 layouts: groups order_scope

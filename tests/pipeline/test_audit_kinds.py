@@ -158,7 +158,7 @@ KINDS: Final[dict[str, Kind]] = {
     "mark of quarantine taken off": Kind(put(quarantine=None), ALTERED),
     # Of our own finding, in no list before.
     "all coordinates shifted alike": Kind(shifted, [f"altered {place}" for place in range(PER_KEY)]),
-    "both clocks of no ledger back": Kind(backwards, ["misplaced 1"]),
+    "both clocks of no ledger back": Kind(backwards, ["misplaced 1", "altered 1"]),
     "null made empty": Kind(put(ce_subject=""), ALTERED),
     "empty made null": Kind(put(ce_source=None), ALTERED),
     "list emptied": Kind(put(quarantine=[]), ALTERED),

@@ -91,8 +91,8 @@ def test_whatever_is_moved_in_time_is_named_wherever_it_went(
         put(lake_uri, frame)
     code, report = audit(lake_uri)
     ids = [event.event_id for event in events]
-    assert (code, report["outside"], found_in(report)) == (
-        1, 1, {
+    assert (code, report["outside"], report["aged"], found_in(report)) == (
+        1, 0, 1, {
             ("misplaced", ids[0]), ("altered", ids[0]),
             ("misplaced", ids[1]), ("duplicated", ids[1]),
             ("misplaced", ids[2]), ("duplicated", ids[2]), ("altered", ids[2]),

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +16,7 @@ from app.cli.entry import Config, Json, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.pipeline.auditing.accepted import AcceptedEvents
 from app.cli.pipeline.auditing.erasures import judged_erasures
-from app.cli.pipeline.auditing.memory import recalled
+from app.cli.pipeline.auditing.memory import AuditMemory, recalled
 from app.cli.pipeline.auditing.metrics import write_metrics
 from app.cli.pipeline.auditing.note import audit_noted
 from app.cli.pipeline.auditing.omissions import before_ledger, deleted_days
@@ -48,6 +48,10 @@ Late = Annotated[
     typer.Option("--late", min=0.001, help="Seconds after which an event is late (HOOKWIRE_PIPELINE_LATE_SECONDS)."),
 ]
 Metrics = Annotated[Path | None, typer.Option("--metrics", help="Write figures for Prometheus' textfile collector.")]
+Confirm = Annotated[
+    list[datetime] | None,
+    typer.Option("--confirm", formats=["%Y-%m-%d"], help="Let a day older than the ledger count as it is. Repeatable."),
+]
 SelfTest = Annotated[bool, typer.Option("--self-test", help="Plant each fault once, find all faults, remove them.")]
 _FOR_EVER_DAYS = 36_500
 _OF_STRANGERS = ("lost", "phantom")
@@ -63,18 +67,24 @@ class Question:
     examples_max: int
     late_seconds: float
     again: bool
+    confirms: Collection[date]
     is_noted: bool
+
+    @property
+    def is_of_all(self) -> bool:
+        """Return whether the audit judges all hours."""
+        return self.since is None and self.until is None
 
     @property
     def is_nightly(self) -> bool:
         """Return whether the audit may rely on days that were proved before."""
-        return self.since is None and self.until is None and not self.contents and not self.again
+        return self.is_of_all and not self.contents and not self.again
 
 
 def audit(
     lake: Lake = None, since: Since = None, until: Until = None, contents: Contents = False, examples: Examples = 10,
-    again: Again = False, late: Late = None, self_test: SelfTest = False, metrics: Metrics = None, conf: Conf = None,
-    as_json: Json = False, config: Config = None,
+    again: Again = False, late: Late = None, confirm: Confirm = None, self_test: SelfTest = False,
+    metrics: Metrics = None, conf: Conf = None, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
     """Prove that each accepted event is in the lake, once and in order, or name the events that are not.
 
@@ -92,6 +102,8 @@ def audit(
 
       hookwire pipeline audit --since 7d --contents --json
 
+      hookwire pipeline audit --confirm 2024-11-03
+
       hookwire pipeline audit --self-test
     """
     from app.cli.moment import moment
@@ -104,8 +116,11 @@ def audit(
     question = Question(
         datetime.fromisoformat(first) if first else None, datetime.fromisoformat(last) if last else None,
         contents, examples, settings.pipeline_late_seconds if late is None else late, again,
+        {day.date() for day in confirm or ()},
         is_noted=first is None and last is None and late is None,
     )  # fmt: skip
+    if confirm and not question.is_of_all:
+        raise CommandFailed("--confirm accepts days of all hours, so it takes neither --since nor --until", 2)
     with told_failures():
         run(_audit(settings, lake, question, metrics, as_json=as_json))
 
@@ -169,17 +184,21 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
         seals = await known_seals(connection, settings, storage)
         options = (incarnation, question.late_seconds, _repeats_are_legal(settings), seals.since)
         spark = await asyncio.to_thread(session, "audit", settings)
-        memory = await recalled(connection, spark, storage, owed, options) if question.is_nightly else None
-        begin, whole = since, owed
-        if memory is not None and memory.begin is not None:
-            begin = max(since, memory.begin)
-            owed = [row for row in owed if row["hour"] >= begin]
+        memory = AuditMemory(storage)
+        if question.is_of_all:
+            memory = await recalled(
+                connection, spark, storage, owed, options, since.date(), reads_all=question.is_nightly,
+                confirms=question.confirms,
+            )  # fmt: skip
+        begin, whole = max(since, memory.begin or since), owed
+        owed = [row for row in owed if row["hour"] >= begin]
         span = f"{begin:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}"
         tell(f"ledger: {counted(ledger.findings, 'finding')}; reading the lake from {span}")
-        proved_day = None if memory is None else memory.proved_day
-        audit = LakeAudit(spark, storage, incarnation, begin, until, question.late_seconds, seals, proved_day)
+        audit = LakeAudit(
+            spark, storage, incarnation, begin, until, question.late_seconds, seals, memory.proved_day, memory.left_out
+        )
         differences = [
-            *await departures(connection, storage, tables), *await before_ledger(connection),
+            *await departures(connection, storage, tables), *await before_ledger(connection), *memory.changed,
             *await asyncio.to_thread(audit.differences_seen, question.examples_max),
         ]  # fmt: skip
         kept = datetime.now(UTC) - timedelta(days=settings.retention_days or _FOR_EVER_DAYS)
@@ -197,23 +216,25 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
         known = {row["topic"]: row["first_day"].isoformat() for row in bounds}
         records, unequal = sum(cell.records for cell in cells), len(in_question(cells))
         unproved = sum(cell.has_contents is None and cell.bucket is not None for cell in cells)
-        remembered, outside = 0 if memory is None else memory.records, audit.outside or 0
-        unsealed = sum(cell.unproved for cell in cells) + (0 if memory is None else memory.unsealed)
+        aged = sum(memory.left_out.values())
+        unsealed = sum(cell.unproved for cell in cells) + memory.unsealed
         differences += more_unproved(seals, unsealed)
         report = AuditReport(
-            since, until, ledger, len(cells), hours, records, remembered, outside - remembered, read.unarchived,
-            unequal, unproved + (0 if memory is None else memory.unproved), read.unjudged, findings,
+            since, until, ledger, len(cells), hours, records, memory.records,
+            (audit.outside or 0) - memory.records - aged, read.unarchived, unequal, unproved + memory.unproved,
+            read.unjudged, findings,
             [*differences, *erasures.differences], erasures.erased, erasures.unconfirmed,
             deleted_days(audit.snapshot.state.kept, known, whole), unsealed,
-            await noted_since(connection, storage, audit, seals),
+            await noted_since(connection, storage, audit, seals), aged, memory.confirmed,
         )  # fmt: skip
-        if memory is not None and report.exit_code == 0:
-            await memory.store(connection, audit.snapshot, begin, until, cells, read.waiting)
-        if report.exit_code == 0 and question.since is None:
+        if question.is_nightly and report.exit_code == 0:
+            await memory.store(connection, audit.snapshot, begin, until, cells, read.waiting, audit.early)
+        if report.exit_code == 0 and question.is_of_all:
             await note_unproved(connection, storage, seals, until, unsealed)
         if not report.found:
             await store_marks(connection, storage, tables)
-        noted.counts = {"records": records, "unequal": unequal, "findings": report.count}
+        noted.counts = {"records": records, "unequal": unequal, "findings": report.count, "aged": aged}
+        noted.counts |= {"confirmed": len(memory.confirmed)}
         noted.state = "findings" if report.count else noted.state
     return report
 

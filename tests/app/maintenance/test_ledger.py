@@ -207,7 +207,9 @@ async def test_the_ledger_drops_hours_beyond_its_retention(harness: Harness) -> 
     await carry(harness, "a")
     await close_hours(harness)
     before = await harness.connection.fetchval("SELECT count(*) FROM hookwire.ledger")
-    await Ledger(harness.database, retention_seconds=3600).fold()
+    kept = "RETURNS interval LANGUAGE sql IMMUTABLE RETURN '1 hour'::interval"
+    await harness.connection.execute(f"CREATE OR REPLACE FUNCTION hookwire.ledger_kept() {kept}")
+    await Ledger(harness.database).fold()
     assert (before, await harness.connection.fetchval("SELECT count(*) FROM hookwire.ledger")) == (2, 0)
 
 

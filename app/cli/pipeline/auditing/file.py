@@ -55,6 +55,8 @@ class _AuditFile(BaseModel):
     lake: list[str]
     unconfirmed: list[str]
     deleted: list[_Days]
+    aged: int = 0
+    confirmed: list[str] = []
 
 
 def audit_of(file: Path, lake: LakeStorage) -> dict[str, Any]:

@@ -42,6 +42,7 @@ def write_metrics(report: AuditReport, file: Path) -> None:
         ("records", "Records of the lake the last audit compared.", report.records),
         ("remembered_records", "Records of days that were proved before.", report.remembered),
         ("outside_records", "Records of the lake in hours the last audit did not judge.", report.outside),
+        ("aged_records", "Records of days that the ledger does not cover and no audit has proved.", report.aged),
         ("until_timestamp_seconds", "The end of the hours the last audit judged.", report.until.timestamp()),
         ("timestamp_seconds", "When the last audit ended.", time.time()),
     ):

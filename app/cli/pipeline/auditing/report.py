@@ -35,6 +35,8 @@ class AuditReport:
     * ``unsealed``: records that no seal proves, of events that were accepted before ``sealed_from``. It is None if no
       record has a seal.
     * ``unproved``: cells whose contents the ledger does not know, or whose records were partly erased.
+    * ``aged``: records of days that the ledger does not cover, and that no audit has proved. They were not compared.
+    * ``confirmed``: days before the ledger's that a person let count as they are, in sentences.
     """
 
     since: datetime
@@ -56,6 +58,8 @@ class AuditReport:
     deleted: Sequence[DeletedDays] = ()
     unsealed: int = 0
     sealed_from: datetime | None = None
+    aged: int = 0
+    confirmed: Sequence[str] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -105,6 +109,14 @@ def print_report(report: AuditReport) -> None:
     for days in report.deleted:
         word = {"confirmed": "left out", "different": "finding"}.get(days.verdict, days.verdict)
         console().print(f"{word}: {escape(days.sentence)}")
+    for confirmed in report.confirmed:
+        console().print(f"confirmed: {escape(confirmed)}")
+    if report.aged:
+        console().print(
+            f"left out: {counted(report.aged, 'record')} of days before {report.since:%Y-%m-%d}, which the ledger does "
+            "not cover and no audit has proved, cannot be compared",
+            markup=False, highlight=False,
+        )  # fmt: skip
     if report.is_empty:
         console().print("unjudged: nothing was compared: the ledger has no event for Kafka in these hours")
     if report.unconfirmed:
@@ -130,6 +142,7 @@ def print_report(report: AuditReport) -> None:
         f"contents of {report.unproved} unproved; {counted(report.outside, 'record')} of other hours; "
         f"deliveries of {counted(report.webhook_hours, 'hour')}; "
         f"{counted(sum(days.events for days in report.deleted), 'event')} of deleted days left out; "
+        f"{counted(report.aged, 'record')} of days before the ledger's left out; "
         f"{counted(len(report.lake), 'finding')} of the lake's log; "
         f"{counted(report.ledger.findings, 'finding')} of the ledger (hookwire doctor --ledger); {report.count} in all",
     )
