@@ -31,6 +31,8 @@ _READ_BYTES: Final = 1 << 20
 _S3: Final = "s3a://"
 _SECRET: Final = re.compile(r"://[^/?#]*:[^/?#]*@|^(?!s3a:).*\?")
 _VERSION: Final = ("ETag", "VersionId", "Last-Modified")
+_UNVERSIONED: Final = "null"
+"""The version of an object that was there before its bucket got versions. Before that, S3 names none."""
 _NOT_LINKED: Final = frozenset(
     (errno.EEXIST, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 )
@@ -213,6 +215,7 @@ class LakeStorage:
         with self._system.open_input_file(self._inside(path)) as file:
             words = file.metadata() or {}
         tag, version, at = (words.get(name, b"").decode() for name in _VERSION)
+        version = "" if version == _UNVERSIONED else version
         return f"{tag} {version} {at}" if tag and at and not tag.startswith("W/") else None
 
     @reached()

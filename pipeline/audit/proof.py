@@ -88,8 +88,9 @@ class Proofs:
         Return None if there is none.
         """
         last: date | None = None
+        others = {place[0] for place in self.days if not self._stands(place, proved)}
         for day in sorted({day for day, _ in self.days}):
-            if all(self._stands(place, proved) for place in self.days if place[0] == day):
+            if day not in others:
                 last = day
             elif not self._is_aged(day):
                 break

@@ -35,13 +35,14 @@ class _Opened:
     ("words", "version"),
     [
         ({"ETag": b'"5d41"', "VersionId": b"v1", "Last-Modified": _AT}, '"5d41" v1 2026-01-15T09:00:00Z'),
+        ({"ETag": b'"5d41"', "VersionId": b"null", "Last-Modified": _AT}, '"5d41"  2026-01-15T09:00:00Z'),
         ({"ETag": b'"5d41-3"', "Last-Modified": _AT}, '"5d41-3"  2026-01-15T09:00:00Z'),
         ({"ETag": b'"5d41"', "VersionId": b"v1"}, None),
         ({"VersionId": b"null", "Last-Modified": _AT}, None),
         ({"ETag": b'W/"5d41"', "Last-Modified": _AT}, None),
         ({}, None),
     ],
-    ids=["all", "in parts", "no time", "no tag", "weak", "nothing"],
+    ids=["all", "before versions", "in parts", "no time", "no tag", "weak", "nothing"],
 )
 def test_the_words_of_a_store_count_only_if_they_tell_two_contents_apart(
     words: dict[str, bytes], version: str | None, monkeypatch: pytest.MonkeyPatch
