@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from typing import Final
@@ -11,7 +11,7 @@ from app.checks.check import Check, Level
 from app.verdict.backfills import backfill_parts
 from app.verdict.facts import WORST_MAX, Row
 from app.verdict.lakes import lake_parts
-from app.verdict.verdict import Word
+from app.verdict.verdict import Part, Word
 from db.direct import connect_direct
 from db.pool import PoolOptions
 
@@ -28,10 +28,13 @@ async def lake_checks(options: PoolOptions) -> list[Check]:
         rows = await connection.fetch("lake_mark.audits", WORST_MAX)
         runs = await connection.fetch("verdict.backfills", WORST_MAX)
         now = await connection.fetchval("diagnosis.now")
-    stopped = [Check("lake", f"backfill {one.name}", _LEVELS[one.word], one.reason) for one in backfill_parts(runs)]
-    return audit_checks(rows, now) + stopped
+    return audit_checks(rows, now) + _checks("backfill", backfill_parts(runs))
 
 
 def audit_checks(rows: Sequence[Row], now: datetime) -> list[Check]:
     """Return the checks of these rows of ``lake_mark.audits``."""
-    return [Check("lake", f"audit of {part.name}", _LEVELS[part.word], part.reason) for part in lake_parts(rows, now)]
+    return _checks("audit of", lake_parts(rows, now))
+
+
+def _checks(what: str, parts: Iterable[Part]) -> list[Check]:
+    return [Check("lake", f"{what} {part.name}", _LEVELS[part.word], part.reason) for part in parts]

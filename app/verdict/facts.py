@@ -31,7 +31,9 @@ WorkKind = Literal["queue", "task", "job", "service"]
 COUNTED_MAX: Final = 5_000
 """Counts of sinks, holds, refused records and all deliveries end at this number."""
 TRIED_MAX: Final = COUNTED_MAX // 5
-"""Among as many pieces of work of a kind that wait for later, those that have failed are counted."""
+"""Among as many pieces of work of a kind that wait for later, those that have failed are counted. The statements divide
+alike.
+"""
 DEAD_LETTERS_MAX: Final = 1_000
 """As many dead letters of the last day are counted, the latest first."""
 WORST_MAX: Final = 100

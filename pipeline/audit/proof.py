@@ -135,7 +135,7 @@ class Proofs:
         return known.files == present.files if self._is_aged(place[0]) else known.digest == present.digest
 
     def _is_aged(self, day: date) -> bool:
-        return EARLIEST <= day < self.first
+        return _is_aged(day, self.first)
 
 
 def proofs_of(
@@ -154,7 +154,7 @@ def proofs_of(
     is_forgotten = forgotten(snapshot)
 
     def is_wanted(file: DataFile) -> bool:
-        return _place(file) in known if EARLIEST <= file.day < first else reads_all
+        return _place(file) in known if _is_aged(file.day, first) else reads_all
 
     parts: dict[DayTopic, list[str]] = {}
     hashes: dict[DayTopic, list[str]] = {}
@@ -164,7 +164,7 @@ def proofs_of(
             parts.setdefault(place, []).append(text)
             hashes.setdefault(place, []).append(f"{of.name} {path} {sha256(text.encode()).hexdigest()}")
     records: Counter[DayTopic] = Counter()
-    for file in snapshot.where(lambda file: reads_all or EARLIEST <= file.day < first).files:
+    for file in snapshot.where(lambda file: reads_all or _is_aged(file.day, first)).files:
         records[_place(file)] += file.rows
     for row in ledger:
         if not is_forgotten(row["topic"], row["hour"]):
@@ -218,6 +218,11 @@ def _lacking(table: Table) -> list[str]:
     """Return our columns that the log's schema lacks, which every other reader would not see."""
     opened = table.opened()
     return [] if opened is None else [f"{table.name} lacks {field.name}" for field in missing(opened, table.schema)]
+
+
+def _is_aged(day: date, first: date) -> bool:
+    """Return whether a day that can be is older than the ledger, which covers the days from ``first`` on."""
+    return EARLIEST <= day < first
 
 
 def _place(file: DataFile) -> DayTopic:
