@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
@@ -220,6 +221,12 @@ def shared_hub(shared_hubs: Callable[..., RunningHub]) -> RunHub:
         return _with_client(shared_hubs(roles, settings))
 
     return run
+
+
+@pytest.fixture
+def topic() -> str:
+    """The name of a topic that only this test knows, in a hub that the tests of its file share."""
+    return f"only.{secrets.token_hex(6)}"
 
 
 @dataclass
