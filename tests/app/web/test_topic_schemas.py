@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.app.cli.commands.test_services import hookwire, printed
-from tests.app.conftest import RunHub
+from tests.app.conftest import RunHub, RunningHub
 from tests.app.web.publishing.test_ingest import kind
 
 ORDER = {"type": "object", "properties": {"b": {"type": "integer"}, "a": {"type": "string", "minLength": 1}}}
@@ -92,13 +92,12 @@ async def test_two_that_set_the_next_version_at_once_do_not_both_get_it(running_
     ids=str,
 )
 async def test_what_gives_no_columns_is_refused(
-    running_hub: RunHub, topic: str, body: dict[str, Any], said: tuple[int, str]
+    kept_hub: RunningHub, topic: str, body: dict[str, Any], said: tuple[int, str]
 ) -> None:
-    async with running_hub() as hub:
-        await hub.client.put("/topics/a/settings", json={})
-        answer = await hub.client.put(f"/topics/{topic}/schema", json=body)
+    await kept_hub.client.put("/topics/a/settings", json={})
+    answer = await kept_hub.client.put(f"/topics/{topic}/schema", json=body)
 
-        assert (answer.status_code, kind(answer)[2]) == said
+    assert (answer.status_code, kind(answer)[2]) == said
 
 
 async def test_a_topic_has_a_bounded_number_of_versions(running_hub: RunHub) -> None:
