@@ -10,6 +10,7 @@ from typing import Final
 
 from app.verdict.facts import Row
 from app.verdict.verdict import Part, PartState
+from runtime.counted import counted
 from webhooks.condition import format_moment
 
 __all__ = ["backfill_parts"]
@@ -27,7 +28,7 @@ def backfill_parts(rows: Sequence[Row]) -> Iterator[Part]:
             why = f"its process {row['holder']} is gone since {ended_at}"
         else:
             why = f"it was resumed at {ended_at}, and no process carries it on"
-        sent = f"{row['replayed']:,} of {row['events']:,} events are sent"
+        sent = f"{row['replayed']:,} of {counted(row['events'], 'event')} sent"
         cure = f"run `{_COMMAND} --resume {name}` or `--cancel {name}`"
         state: PartState = "failing" if row["state"] == "paused" else "down"
         yield Part("backfill", name, state, f"{why}; {sent}; {cure}", row["ended_at"], topic=row["topic"])

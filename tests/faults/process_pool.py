@@ -65,11 +65,10 @@ class ProcessPool:
         self, bug: str | None, command: Sequence[str], folder: Path, environment: Mapping[str, str], log: IO[bytes]
     ) -> Forked:
         """``hookwire`` with this command, or :mod:`app.cli.seeded_bug` with this bug and it."""
-        line = self._line = self._line or _begin()
         reading, writing = os.pipe()
         what = {"bug": bug, "command": list(command), "folder": str(folder), "environment": dict(environment)}
         try:
-            socket.send_fds(line, [json.dumps(what).encode()], [log.fileno(), writing])
+            self._send(json.dumps(what).encode(), [log.fileno(), writing])
         finally:
             os.close(writing)
         reader = asyncio.StreamReader()
@@ -79,6 +78,17 @@ class ProcessPool:
         pid = int(await reader.readline())
         end = asyncio.get_running_loop().create_task(_end_of(reader, transport))
         return Forked(pid, end)
+
+    def _send(self, message: bytes, descriptors: Sequence[int]) -> None:
+        """Send to the process pool. If it has ended, as for lack of memory, begin another one."""
+        with suppress(BrokenPipeError):
+            socket.send_fds(self._line or self._begin(), [message], descriptors)
+            return
+        socket.send_fds(self._begin(), [message], descriptors)
+
+    def _begin(self) -> socket.socket:
+        self._line = _begin()
+        return self._line
 
 
 async def _end_of(reader: asyncio.StreamReader, transport: asyncio.ReadTransport) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.faults.process_pool import ProcessPool
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -100,3 +101,17 @@ async def test_no_service_outlives_the_process_that_started_it(killed: str, name
 def pool_of(owner: int) -> int:
     [pool] = [one.pid for one in psutil.Process(owner).children() if "tests.faults.process_pool" in one.cmdline()]
     return pool
+
+
+async def test_a_process_pool_that_was_killed_is_begun_anew(tmp_path: Path) -> None:
+    """For lack of memory the kernel ended one, and each later test of its process failed."""
+    pool, codes = ProcessPool(), []
+    with (tmp_path / "said").open("wb") as log:
+        for _ in range(2):
+            known = set(psutil.Process().children())
+            child = await pool.fork(None, ["--version"], tmp_path, dict(os.environ), log)
+            codes.append(await child.wait())
+            for begun in set(psutil.Process().children()) - known:
+                begun.kill()
+                begun.wait()
+    assert (codes, (tmp_path / "said").read_text().count("hookwire")) == ([0, 0], 2)

@@ -55,7 +55,7 @@ async def test_a_backfill_that_nobody_carries_on_is_told_by_every_face(running_h
     for number, words in enumerate(list(_CASES)[:3], 1):
         _, reason, topic = told[f"replay_{number}"]
         assert reason.startswith(words), reason
-        assert reason.endswith(f"; 50 of 1,000 events are sent; {cures[f'replay_{number}']}"), reason
+        assert reason.endswith(f"; 50 of 1,000 events sent; {cures[f'replay_{number}']}"), reason
         assert topic == "orders"
     assert (len(told), code, output.count("backfill replay_")) == (3, 1, 3), output
     assert [(one.level, one.detail) for one in checks] == [("warn", told[f"replay_{n}"][1]) for n in (1, 2, 3)]
