@@ -51,10 +51,16 @@ async def restored(file: Path, database_url: str) -> AsyncIterator[str]:
 
 
 async def confirm(database_url: str) -> None:
-    """What the page on restoring says: a new name, and a jump ahead."""
+    """What the page on restoring says: a new name, and a jump ahead. A relay that the backup names counts as alive for
+    some seconds; the command then tells to run it again after a minute.
+    """
     command = [sys.executable, "-m", "app.cli", "reincarnate", "--yes"]
     environment = {**os.environ, "HOOKWIRE_DATABASE_URL": database_url}
-    await asyncio.to_thread(subprocess.run, command, env=environment, check=True, timeout=120)
+
+    async def is_confirmed() -> bool:
+        return (await asyncio.to_thread(subprocess.run, command, env=environment, timeout=120)).returncode == 0
+
+    await until(is_confirmed, 120)
 
 
 async def ask(child: Child, method: str, path: str, body: bytes = b"") -> ClientAnswer:
