@@ -1,23 +1,60 @@
-"""Held: a table as an audit finds it. Its log is read once, and each part of the audit judges the same state."""
+"""Held: a lake as an audit finds it. Each table is opened once, and each part of the audit judges the same state.
+
+A log of S3 is read over the network, and each look at a table reads all of its commits behind the checkpoint. A job may
+commit during an audit. What it commits is for the next audit.
+"""
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from deltalake import DeltaTable
 
+from pipeline.delta.snapshot import Snapshot
 from pipeline.lake import Table
+from pipeline.storage import LakeStorage
+from pipeline.tables import lake_tables
 
-__all__ = ["HeldTable"]
+__all__ = ["HeldLake", "HeldTable"]
 
 
 class HeldTable(Table):
-    """A table that is opened once. Commits that are made later are not part of it."""
+    """A table that is opened once, also if it does not exist. Nobody commits by it.
 
-    _held: DeltaTable | None = None
+    Its newest commit is read directly after that. So a mark is that of the state that was judged.
+    """
 
-    def opened(self, version: int | None = None) -> DeltaTable | None:
-        """Return the table as it was at the first call, or at another version. Raises :class:`LakeDamaged`."""
-        if version is not None and (self._held is None or self._held.version() != version):
-            return super().opened(version)
-        if self._held is None:
-            self._held = super().opened()
-        return self._held
+    @cached_property
+    def _held(self) -> DeltaTable | None:
+        table = super()._found()
+        if table is not None:
+            self._log.hold(table.version())
+        return table
+
+    @cached_property
+    def _held_snapshot(self) -> Snapshot:
+        return super().snapshot()
+
+    @cached_property
+    def _held_number(self) -> int:
+        return 0 if self._held is None else super()._number(self._held)
+
+    def snapshot(self) -> Snapshot:
+        """Return the state of the table at the first look. Raises :class:`LakeDamaged`."""
+        return self._held_snapshot
+
+    def _found(self, version: int | None = None) -> DeltaTable | None:
+        is_held = version is None or (self._held is not None and self._held.version() == version)
+        return self._held if is_held else super()._found(version)
+
+    def _number(self, table: DeltaTable) -> int:
+        return self._held_number if table is self._held else super()._number(table)
+
+
+class HeldLake:
+    """The tables of a lake as an audit finds them. A table is opened at the first question about it."""
+
+    def __init__(self, storage: LakeStorage) -> None:
+        self.storage = storage
+        self.tables = lake_tables(storage, HeldTable)
+        self.bronze, self.erased, *_ = self.tables

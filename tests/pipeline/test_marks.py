@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from app.cli.pipeline.marks import departures, store_marks
+from app.cli.pipeline.marks import departures, known_marks, store_marks
 from pipeline.lake import bronze
 from pipeline.storage import LakeStorage
 from tests.app.conftest import opened
@@ -25,7 +25,7 @@ async def test_a_log_that_was_cut_keeps_its_mark_and_is_named_with_its_table(
         (tmp_path / "lake" / "bronze" / "_delta_log" / f"{version:020d}.json").unlink()
         committed(table, 2)
         await store_marks(session, lake, [table])
-        found = await departures(session, lake, [table])
+        found = await departures(await known_marks(session, lake), [table])
 
     named = (f"bronze: commit {version} ", "accept-log --table bronze`")
     assert [[part in sentence for part in named] for sentence in found] == [[True, True]]

@@ -25,7 +25,7 @@ from app.cli.pipeline.auditing.report import AuditReport, print_report
 from app.cli.pipeline.auditing.seals import known_seals, more_unproved, note_unproved, noted_since
 from app.cli.pipeline.auditing.webhooks import names_unaccounted, webhook_findings
 from app.cli.pipeline.lake import Conf, Lake, lake_of, session, tell, told_failures, with_conf
-from app.cli.pipeline.marks import departures, store_marks
+from app.cli.pipeline.marks import departures, known_marks, store_marks
 from app.settings.settings import Settings
 from runtime.counted import counted
 
@@ -170,24 +170,25 @@ async def _audit(
 async def _compared(connection: Session, settings: Settings, storage: LakeStorage, question: Question) -> AuditReport:
     from app.assembly.storage import incarnation_of
     from app.checks.ledger import compare_ledger
+    from pipeline.audit.held import HeldLake
     from pipeline.audit.inquiry import in_question
     from pipeline.audit.lake_audit import LakeAudit
     from pipeline.runs import recorded_run
-    from pipeline.tables import lake_tables
 
     incarnation = await incarnation_of(connection)
     ledger = await compare_ledger(connection, incarnation)
     since, until = await _hours(connection, question)
     owed = await connection.fetch("lake.cells", settings.kafka_topic_prefix, since, until)
-    tables = lake_tables(storage)
+    marks = await known_marks(connection, storage)  # before the lake: a job may commit, and store its mark
+    held = HeldLake(storage)
     with recorded_run(storage, "audit", {"since": since.isoformat(), "until": until.isoformat()}) as noted:
         seals = await known_seals(connection, settings, storage)
         options = (incarnation, question.late_seconds, _repeats_are_legal(settings), seals.since)
         spark = await asyncio.to_thread(session, "audit", settings)
-        memory = AuditMemory(storage)
+        memory = AuditMemory(storage.uri)
         if question.is_of_all:
             memory = await recalled(
-                connection, spark, storage, owed, options, since.date(), reads_all=question.is_nightly,
+                connection, spark, held, owed, options, since.date(), reads_all=question.is_nightly,
                 confirms=question.confirms,
             )  # fmt: skip
         begin, whole = max(since, memory.begin or since), owed
@@ -195,10 +196,10 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
         span = f"{begin:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}"
         tell(f"ledger: {counted(ledger.findings, 'finding')}; reading the lake from {span}")
         audit = LakeAudit(
-            spark, storage, incarnation, begin, until, question.late_seconds, seals, memory.proved_day, memory.left_out
+            spark, held, incarnation, begin, until, question.late_seconds, seals, memory.proved_day, memory.left_out
         )
         differences = [
-            *await departures(connection, storage, tables), *await before_ledger(connection), *memory.changed,
+            *await departures(marks, held.tables), *await before_ledger(connection), *memory.changed,
             *await asyncio.to_thread(audit.differences_seen, question.examples_max),
         ]  # fmt: skip
         kept = datetime.now(UTC) - timedelta(days=settings.retention_days or _FOR_EVER_DAYS)
@@ -216,24 +217,23 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
         known = {row["topic"]: row["first_day"].isoformat() for row in bounds}
         records, unequal = sum(cell.records for cell in cells), len(in_question(cells))
         unproved = sum(cell.has_contents is None and cell.bucket is not None for cell in cells)
-        aged = sum(memory.left_out.values())
         unsealed = sum(cell.unproved for cell in cells) + memory.unsealed
         differences += more_unproved(seals, unsealed)
         report = AuditReport(
             since, until, ledger, len(cells), hours, records, memory.records,
-            (audit.outside or 0) - memory.records - aged, read.unarchived, unequal, unproved + memory.unproved,
+            (audit.outside or 0) - memory.records - memory.aged, read.unarchived, unequal, unproved + memory.unproved,
             read.unjudged, findings,
             [*differences, *erasures.differences], erasures.erased, erasures.unconfirmed,
             deleted_days(audit.snapshot.state.kept, known, whole), unsealed,
-            await noted_since(connection, storage, audit, seals), aged, memory.confirmed,
+            await noted_since(connection, storage, audit, seals), memory.aged, memory.confirmed,
         )  # fmt: skip
         if question.is_nightly and report.exit_code == 0:
-            await memory.store(connection, audit.snapshot, begin, until, cells, read.waiting, audit.early)
+            await memory.store(connection, begin, until, cells, read.waiting, audit.early)
         if report.exit_code == 0 and question.is_of_all:
             await note_unproved(connection, storage, seals, until, unsealed)
         if not report.found:
-            await store_marks(connection, storage, tables)
-        noted.counts = {"records": records, "unequal": unequal, "findings": report.count, "aged": aged}
+            await store_marks(connection, storage, held.tables)
+        noted.counts = {"records": records, "unequal": unequal, "findings": report.count, "aged": memory.aged}
         noted.counts |= {"confirmed": len(memory.confirmed)}
         noted.state = "findings" if report.count else noted.state
     return report

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pipeline.lake import Table
     from pipeline.storage import LakeStorage
 
-__all__ = ["LogMarks", "answering", "departures", "marked", "note_bounds", "store_marks"]
+__all__ = ["LogMarks", "answering", "departures", "known_marks", "marked", "note_bounds", "store_marks"]
 
 _CONFIRM: Final = "`hookwire pipeline retain --confirm`"
 _CURE: Final = "Restore the log from a backup, or let it count as it is by `hookwire pipeline accept-log --table {}`"
@@ -70,7 +70,7 @@ class LogMarks:
                 self._has_told = True
                 return []
             try:
-                return await departures(session, self._lake, self._tables)
+                return await departures(await known_marks(session, self._lake), self._tables)
             except DatabaseError as error:
                 tell(f"the database does not confirm the logs of the lake: {error}")
                 return []
@@ -120,13 +120,13 @@ async def _note_bounds(settings: Settings, lake: LakeStorage, kept: Mapping[str,
     return len(kept)
 
 
-async def departures(session: Session, lake: LakeStorage, tables: Sequence[Table]) -> list[str]:
-    """Return in sentences which logs lack a commit that the database knows, and the cure. Raises ``DatabaseError``,
-    LakeDamaged.
+async def departures(known: Mapping[str, LogMark], tables: Sequence[Table]) -> list[str]:
+    """Return in sentences which logs lack a commit that the database knows, and the cure. Raises LakeDamaged.
+
+    ``known`` comes from :func:`known_marks`, before the tables are opened.
     """
     from pipeline.audit.mark import departure
 
-    known = await _known(session, lake)
     named = [table for table in tables if table.name in known]
     found = [(table.name, await asyncio.to_thread(departure, table, known[table.name])) for table in named]
     return [f"{sentence}. {_CURE.format(name)}" for name, sentence in found if sentence is not None]
@@ -139,7 +139,7 @@ async def store_marks(session: Session, lake: LakeStorage, tables: Sequence[Tabl
     """
     from pipeline.audit.mark import departure, mark_of
 
-    known = await _known(session, lake)
+    known = await known_marks(session, lake)
     for table in tables:
         mark = await asyncio.to_thread(mark_of, table)
         before = known.get(table.name)
@@ -149,7 +149,11 @@ async def store_marks(session: Session, lake: LakeStorage, tables: Sequence[Tabl
             )
 
 
-async def _known(session: Session, lake: LakeStorage) -> Mapping[str, LogMark]:
+async def known_marks(session: Session, lake: LakeStorage) -> Mapping[str, LogMark]:
+    """Return the mark of each table's log. Raises ``DatabaseError``.
+
+    A job may commit and store its mark at any time, so a log that was looked at before may lack that commit.
+    """
     from pipeline.audit.mark import LogMark
 
     return {

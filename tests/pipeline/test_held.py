@@ -1,0 +1,141 @@
+"""An audit opens each table once, and judges and confirms what it found then (pipeline/audit/held.py)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from app.cli.pipeline.auditing.memory import AuditMemory, recalled
+from app.cli.pipeline.marks import LogMarks, known_marks
+from app.settings.settings import load_settings
+from db.direct import connect_direct
+from db.pool import PoolOptions
+from pipeline.audit.held import HeldLake
+from pipeline.audit.mark import mark_of
+from pipeline.audit.selftest import SelftestRecord
+from pipeline.delta.snapshot import Change, Snapshot
+from pipeline.erasure import erased_table
+from pipeline.lake import Table, bronze
+from pipeline.storage import LakeStorage
+from pipeline.tables import lake_tables
+from pipeline.typed.tables import typed_table
+from tests.pipeline.foreign import batch, edit, row, table_of
+from tests.pipeline.test_audit_command import archived, audit, events
+
+__all__ = ["events"]
+
+
+@pytest.fixture
+def lake(lake_uri: str) -> LakeStorage:
+    return LakeStorage(lake_uri)
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each table was opened and its log read for our number, and how often each commit was read by us."""
+    found: Counter[str] = Counter()
+
+    class Counted(DeltaTable):
+        def __init__(self, table_uri: str, **more: Any) -> None:
+            super().__init__(table_uri, **more)
+            self._name = table_uri.partition("/lake/")[2]
+            found[f"{self._name} opened"] += 1
+
+        def transaction_version(self, app: str) -> int | None:
+            found[f"{self._name} numbered"] += 1
+            return super().transaction_version(app)
+
+    read = LakeStorage.read
+
+    def counted(self: LakeStorage, path: str) -> bytes:
+        if path.endswith(".json") and "/_delta_log/" in path:
+            found[path.replace("/_delta_log/000000000000000000", " ")] += 1
+        return read(self, path)
+
+    monkeypatch.setattr("pipeline.lake.DeltaTable", Counted)
+    monkeypatch.setattr(LakeStorage, "read", counted)
+    return found
+
+
+def typed(lake: LakeStorage) -> Table:
+    return typed_table(lake, "orders", 1, StructType())
+
+
+def noted(lake: LakeStorage) -> None:
+    """Store the marks of all tables, as a job does behind its commits."""
+    LogMarks(load_settings(), lake, lake_tables(lake)).store()
+
+
+def test_each_table_is_opened_once_and_its_newest_commit_read_once(
+    spark: SparkSession, lake: LakeStorage, events: Sequence[SelftestRecord], looks: Counter[str]
+) -> None:
+    """Bronze was opened five times in an audit, and an opening reads its log from the checkpoint on."""
+    for begin, end in ((0, 2), (2, 4), (4, 8)):
+        archived(lake.uri, events[begin:end])
+    for number in (1, 2):
+        batch(typed(lake), {"event_id": f"evt_{number}", "event_number": number})
+    noted(lake)
+    looks.clear()
+    code, report = audit(lake.uri)
+    assert (code, report["records"]) == (0, 8)
+    assert dict(looks) == {
+        "bronze opened": 1, "bronze numbered": 1, "bronze 03.json": 1,
+        "typed/orders/1 opened": 1, "typed/orders/1 numbered": 1, "typed/orders/1 02.json": 1,
+    }  # fmt: skip
+
+
+def test_a_held_table_stays_as_it_was_found(lake: LakeStorage) -> None:
+    """Its mark is that of the commit that was judged, also if that is overwritten meanwhile."""
+    table_of(lake, 1, 1)
+    held = HeldLake(lake)
+    found = [held.bronze.snapshot(), held.bronze.newest(), mark_of(held.bronze)]
+    assert found[1] == (2, 2)
+    batch(bronze(lake), row(3))
+    edit(lake, 2, lambda action: action.get("commitInfo", {}).update(clientVersion="forged"))
+    assert [held.bronze.snapshot(), held.bronze.newest(), mark_of(held.bronze)] == found
+
+
+def test_a_table_that_is_made_meanwhile_is_for_the_next_audit(lake: LakeStorage) -> None:
+    """It has files before this audit looks for a log that was lost."""
+    held = HeldLake(lake)
+    assert held.erased.newest() is None
+    batch(erased_table(lake), {"event_id": "evt_1"})
+    assert (held.erased.snapshot(), held.erased.newest(), mark_of(held.erased)) == (Snapshot(), None, None)
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_a_commit_during_an_audit_raises_no_alarm_and_is_not_confirmed(
+    spark: SparkSession, lake: LakeStorage, events: Sequence[SelftestRecord], database_url: str,
+    monkeypatch: pytest.MonkeyPatch, is_noted: bool,
+) -> None:  # fmt: skip
+    """The database knows a commit that this audit has not seen, or does not know one that it has not judged."""
+    archived(lake.uri, events)
+
+    def commit() -> None:
+        bronze(lake).amend(lambda _: Change("archive", "run"))
+        if is_noted:
+            noted(lake)
+
+    async def recalled_before_a_commit(*of: Any, **more: Any) -> AuditMemory:
+        memory = await recalled(*of, **more)
+        await asyncio.to_thread(commit)
+        return memory
+
+    monkeypatch.setattr("app.cli.pipeline.audit.recalled", recalled_before_a_commit)
+    code, report = audit(lake.uri)
+    assert (code, report["lake"]) == (0, [])
+    assert asyncio.run(known(database_url, lake)) == {"bronze": 2 if is_noted else 1}
+
+
+async def known(database_url: str, lake: LakeStorage) -> dict[str, int]:
+    """The newest commit of each table that the database knows."""
+    async with aclosing(await connect_direct(PoolOptions(database_url))) as session:
+        return {name: mark.version for name, mark in (await known_marks(session, lake)).items()}
