@@ -10,6 +10,7 @@ from functools import cached_property
 
 from deltalake import DeltaTable
 
+from pipeline.delta.log import LogEntry
 from pipeline.delta.snapshot import Snapshot
 from pipeline.lake import Table
 from pipeline.storage import LakeStorage
@@ -21,7 +22,8 @@ __all__ = ["HeldLake", "HeldTable"]
 class HeldTable(Table):
     """A table that is opened once, also if it does not exist. Nobody commits by it.
 
-    Its newest commit is read directly after that. So a mark is that of the state that was judged.
+    Its newest commit is read directly after that. So a mark is that of the state that was judged. Each commit that is
+    asked for by its version is read once.
     """
 
     @cached_property
@@ -42,6 +44,12 @@ class HeldTable(Table):
     def snapshot(self) -> Snapshot:
         """Return the state of the table at the first look. Raises :class:`LakeDamaged`."""
         return self._held_snapshot
+
+    def entry(self, version: int) -> LogEntry | None:
+        """Return a commit as it was at the first question about it; None if it was not in the log."""
+        with self._damage_named():
+            self._log.hold(version)
+        return super().entry(version)
 
     def _found(self, version: int | None = None) -> DeltaTable | None:
         is_held = version is None or (self._held is not None and self._held.version() == version)

@@ -78,16 +78,16 @@ class DeltaLog:
     def __init__(self, lake: LakeStorage, folder: str) -> None:
         self._lake = lake
         self._folder = folder
-        self._held: tuple[int, LogEntry | None] | None = None
+        self._held: dict[int, LogEntry | None] = {}
 
     def hold(self, version: int) -> None:
-        """Read a commit now. From now on :meth:`entry` returns it as it is now."""
-        self._held = version, self.entry(version)
+        """Read a commit, unless it is held. From now on :meth:`entry` returns it as it is now."""
+        self._held[version] = self.entry(version)
 
     def entry(self, version: int) -> LogEntry | None:
         """Return a commit; None if it is not there, or if a checkpoint has replaced it."""
-        if self._held is not None and self._held[0] == version:
-            return self._held[1]
+        if version in self._held:
+            return self._held[version]
         try:
             return LogEntry(version, self._lake.read(self._path(version)))
         except FileNotFoundError:

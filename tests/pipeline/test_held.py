@@ -74,21 +74,22 @@ def noted(lake: LakeStorage) -> None:
     LogMarks(load_settings(), lake, lake_tables(lake)).store()
 
 
-def test_each_table_is_opened_once_and_its_newest_commit_read_once(
+def test_each_table_is_opened_once_and_no_commit_is_read_twice(
     spark: SparkSession, lake: LakeStorage, events: Sequence[SelftestRecord], looks: Counter[str]
 ) -> None:
     """Bronze was opened five times in an audit, and an opening reads its log from the checkpoint on."""
     for begin, end in ((0, 2), (2, 4), (4, 8)):
         archived(lake.uri, events[begin:end])
-    for number in (1, 2):
-        batch(typed(lake), {"event_id": f"evt_{number}", "event_number": number})
+    batch(typed(lake), {"event_id": "evt_1", "event_number": 1})
     noted(lake)
+    batch(typed(lake), {"event_id": "evt_2", "event_number": 2})
     looks.clear()
     code, report = audit(lake.uri)
     assert (code, report["records"]) == (0, 8)
     assert dict(looks) == {
         "bronze opened": 1, "bronze numbered": 1, "bronze 03.json": 1,
         "typed/orders/1 opened": 1, "typed/orders/1 numbered": 1, "typed/orders/1 02.json": 1,
+        "typed/orders/1 01.json": 1,  # the one that the database knows
     }  # fmt: skip
 
 

@@ -41,7 +41,7 @@ QUICK = {
 }  # fmt: skip
 PROVED_DAYS = 40
 LOG_READS = 4
-"""deltalake reads a commit three times for the state of a table, and we read the newest one."""
+"""deltalake reads a commit three times for the state of a table, and we read it once at most."""
 PER_DAY = len(TOPICS) * len(KEYS)
 AT = HOUR + timedelta(minutes=7)
 
