@@ -284,7 +284,7 @@ class _Builder:
             Cleanup(self._database, self._settings.idempotency_seconds),
             Retention(self._database, retention_options(self._settings)),
             LoopLag(self._registry),
-            Presence(self._database, process_name(), self._reports),
+            Presence(self._database, process_name(), self._reports, self._context.verdict.expire),
         ]
         if self._storage.embedded is not None:
             watch = EmbeddedWatch(self._storage.embedded)

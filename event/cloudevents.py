@@ -13,7 +13,7 @@ identity (source, id) fills ``idempotency_key``; the publisher's own ``Idempoten
 Brokers: :mod:`event.carrier` names the attributes in the headers of Kafka and AMQP 0-9-1.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -54,6 +54,7 @@ BATCH_TYPE = "application/cloudevents-batch+json"
 BATCH_EVENTS_MAX = 1_000
 _STRUCTURED_PREFIX = "application/cloudevents"
 _BATCH_PREFIX = "application/cloudevents-batch"
+_KeyOf = Callable[[str], str]
 
 
 class Mode(StrEnum):
@@ -90,20 +91,22 @@ def decode_http(
     body: bytes,
     *,
     batch_events_max: int = BATCH_EVENTS_MAX,
+    key_of: _KeyOf = validate_key,
 ) -> list[Draft]:
     """Read the event (or the batch, which may be empty) of one HTTP request.
 
     ``headers`` are raw fields as ASGI gives them; only ``ce-*`` and ``content-type`` are looked at, and each may come
-    once.  ``topic`` and ``key`` must be legal; they are not checked here. Raises CloudEventError.
+    once.  ``topic`` and ``key`` must be legal; they are not checked here. ``key_of`` makes the
+    ordering key of a ``partitionkey``, or raises ``event.topic.TopicError``. Raises CloudEventError.
     """
     encoded = _ce_headers(headers)
     mode = detect(content_type, encoded)
     if mode is Mode.BATCH:
         _check_charset(content_type)
         batch = json_format.read_batch(body, events_max=batch_events_max)
-        return [_draft_of_batch(topic, key, position, parts) for position, parts in enumerate(batch)]
+        return [_draft_of_batch(topic, key, key_of, position, parts) for position, parts in enumerate(batch)]
     attributes = {name: decode_header_value(value) for name, value in encoded.items()} if mode is Mode.BINARY else {}
-    return [_decode(mode, topic, key, Parts(attributes, content_type, body))]
+    return [_decode(mode, topic, key, key_of, Parts(attributes, content_type, body))]
 
 
 def draft_of(
@@ -116,7 +119,7 @@ def draft_of(
     mode = Mode.BINARY if attributes else detect(content_type, ())
     if mode is Mode.BATCH:
         raise CloudEventError("a batch of CloudEvents is no event", 415)
-    return _decode(mode, topic, key, Parts(dict(attributes), content_type, payload))
+    return _decode(mode, topic, key, validate_key, Parts(dict(attributes), content_type, payload))
 
 
 def encode_binary(event: Event, *, source: str | None = None, event_type: str = DEFAULT_TYPE) -> HttpMessage:
@@ -139,26 +142,26 @@ def encode_structured(event: Event, *, source: str | None = None, event_type: st
     return HttpMessage({"content-type": STRUCTURED_TYPE}, body)
 
 
-def _decode(mode: Mode, topic: str, key: str | None, parts: Parts) -> Draft:
+def _decode(mode: Mode, topic: str, key: str | None, key_of: _KeyOf, parts: Parts) -> Draft:
     if mode is Mode.STRUCTURED:
         _check_charset(parts.content_type)
-        return _draft(topic, key, json_format.read_one(parts.payload))
+        return _draft(topic, key, key_of, json_format.read_one(parts.payload))
     if mode is Mode.BINARY:
         attributes = dict(parts.attributes)
         declared = attributes.pop("datacontenttype", None)  # binary mode has no such header; ``content-type`` wins
-        return _draft(topic, key, Parts(attributes, parts.content_type or declared or None, parts.payload))
+        return _draft(topic, key, key_of, Parts(attributes, parts.content_type or declared or None, parts.payload))
     check_content_type(parts.content_type or None)
     return Draft(topic=topic, payload=parts.payload, key=key, content_type=parts.content_type or None)
 
 
-def _draft_of_batch(topic: str, key: str | None, position: int, parts: Parts) -> Draft:
+def _draft_of_batch(topic: str, key: str | None, key_of: _KeyOf, position: int, parts: Parts) -> Draft:
     try:
-        return _draft(topic, key, parts)
+        return _draft(topic, key, key_of, parts)
     except CloudEventError as error:
         raise CloudEventError(f"event {position} of the batch: {error.detail}", error.status_hint) from error
 
 
-def _draft(topic: str, key: str | None, parts: Parts) -> Draft:
+def _draft(topic: str, key: str | None, key_of: _KeyOf, parts: Parts) -> Draft:
     """Make a draft of a CloudEvent, judging its attributes."""
     check_attributes(parts.attributes)
     check_content_type(parts.content_type)
@@ -167,7 +170,7 @@ def _draft(topic: str, key: str | None, parts: Parts) -> Draft:
     partition_key = parts.attributes.get("partitionkey")
     if key is None and partition_key:
         try:
-            key = validate_key(partition_key)
+            key = key_of(partition_key)
         except TopicError as error:
             raise CloudEventError(f"partitionkey: {error}", 422) from error
     headers = {HEADER_PREFIX + name: value for name, value in parts.attributes.items()}

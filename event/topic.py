@@ -13,6 +13,7 @@ The compiled form is one regular expression that Python's ``re`` and PostgreSQL'
 ``#`` and of 8 wildcards keep the worst case in milliseconds.
 """
 
+import hashlib
 import re
 import unicodedata
 from itertools import groupby
@@ -44,7 +45,7 @@ def is_reserved(name: str) -> bool:
 
 
 def validate_key(key: str) -> str:
-    """Return the ordering key, or raise TopicError: 1..1,024 bytes of UTF-8 without control characters (PA-05).
+    """Return the ordering key, or raise TopicError: 1..1,024 bytes of UTF-8 without control characters.
 
     A key is compared byte for byte and never normalised: the SQL function must see the same key.
     """
@@ -60,6 +61,19 @@ def validate_key(key: str) -> str:
     if not is_plain and any(unicodedata.category(character) == "Cc" for character in key):
         raise TopicError("a key holds no control characters")
     return key
+
+
+def key_or_digest(text: str, raw: bytes | None = None) -> str:
+    """Return the ordering key of a text that another program sent: the text, or ``sha256-`` and a hash if it is no key.
+
+    The hash is that of ``raw``, the key as it came, or of the text in UTF-8. Equal texts have equal keys, so
+    their order stays.
+    """
+    try:
+        return validate_key(text)
+    except TopicError:
+        raw = text.encode(errors="surrogatepass") if raw is None else raw
+        return f"sha256-{hashlib.sha256(raw).hexdigest()}"
 
 
 def validate_pattern(pattern: str) -> str:

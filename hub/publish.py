@@ -255,6 +255,8 @@ class Publisher:
         busy = self._answer(units, rows)
         if direct is not None:
             direct.take(rows)
+        if not self._queue:  # no commit waits for this writer, so its publishers go first
+            await asyncio.sleep(0)
         self._tell(units, rows, is_direct=direct is not None)
         return busy
 

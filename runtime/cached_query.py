@@ -33,16 +33,18 @@ class CachedQuery(Generic[T]):
         self._asking = asyncio.Lock()
         self._answer: T | None = None
         self._fresh_until = 0.0
+        self._is_expired = False
 
     def expire(self) -> None:
-        """Ask again at the next call, however fresh the answer is."""
-        self._fresh_until = 0.0
+        """Ask again at the next call, however fresh the answer is. An answer that is awaited now is not kept either."""
+        self._is_expired = True
 
     async def get(self) -> T | None:
         """Return the answer if it is fresh, else ask. Concurrent callers wait for the same answer."""
         async with self._asking:
             began = time.monotonic()
-            if began >= self._fresh_until:
+            if self._is_expired or began >= self._fresh_until:
+                self._is_expired = False
                 self._answer = await self._ask()
                 ended = time.monotonic()
                 kept_seconds = (

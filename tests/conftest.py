@@ -45,9 +45,12 @@ from tests.examples import load_profile
 from tests.late_files import LateFile, WholeFile, collects_late
 from tests.overdue import MAY_RUN_AGAIN, reason
 from tests.pair import Pair, booted_pair
+from tests.rolled_back import rolled_back, session_of_file, session_of_file15, session_of_file18
 from tests.shares import longest, share
 from tests.storeys import is_unit_path, mark_storeys
 from tests.unit_files import is_unit_file
+
+__all__ = ["rolled_back", "session_of_file", "session_of_file15", "session_of_file18"]
 
 load_profile()
 

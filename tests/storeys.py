@@ -19,6 +19,7 @@ SERVER_FIXTURES = frozenset(
     {
         "servers_folder", "pair", "postgres18", "postgres15", "postgres", "databases18", "databases15", "database_url",
         "database_url15", "database_url_both", "mariadb", "mariadb_url", "kafka", "strict_kafka", "rabbitmq", "prosody",
+        "session_of_file18", "session_of_file15", "session_of_file", "rolled_back",
     }
 )  # fmt: skip
 """The fixtures of `tests/conftest.py` that boot a server or are given one."""

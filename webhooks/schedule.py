@@ -15,7 +15,7 @@ One statement claims deliveries of several subscriptions. The number for each de
   than there are slots for them. They have a queue of their own, so that a thousand dead callbacks neither fill the
   memory nor delay working callbacks.
 
-A waiting claim is returned when its lease has become too short for a whole attempt (RR-10). It is also returned when
+A waiting claim is returned when its lease has become too short for a whole attempt. It is also returned when
 its subscription is paused, has ended, or is no longer fast. The worker releases returned claims; the attempt does not
 count.
 
@@ -140,6 +140,11 @@ class Schedule:
     def is_half_empty(self) -> bool:
         """Return whether half of ``claim_max`` is free; a smaller batch is not worth a statement."""
         return self._waiting <= self._options.claim_max // 2
+
+    @property
+    def may_claim(self) -> bool:
+        """Return whether there is room for a batch, and something to look at: what waits may have become too late."""
+        return self.is_half_empty and bool(self._waiting or self._due[True] or self._due[False])
 
     # --- what is due --------------------------------------------------------------------------------------------
 

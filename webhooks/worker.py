@@ -225,8 +225,9 @@ class Worker:
         while following is not None:
             await self._attempt(following)
             following = None if self._stopping else self._schedule.start(time.monotonic())
-            self._start_all()
-            if self._schedule.is_half_empty or self._schedule.has_returned:
+            if following is not None:
+                self._start_all()
+            if self._schedule.may_claim or self._schedule.has_returned:
                 self._wake.set()
 
     async def _attempt(self, dispatch: Dispatch) -> None:

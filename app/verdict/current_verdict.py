@@ -45,6 +45,11 @@ class CurrentVerdict:
         """Return a verdict that may be some seconds old; None as for :meth:`get`."""
         return await self._older.get()
 
+    def expire(self) -> None:
+        """Make a new verdict for the next reader, also for one that would take an older one."""
+        self._cached.expire()
+        self._older.expire()
+
     async def _ask(self) -> Verdict | None:
         try:
             async with asyncio.timeout(_DEADLINE_SECONDS):

@@ -34,16 +34,21 @@ class Presence(Periodic):
 
     A process that has written nothing for twenty seconds counts as gone. A process that stops takes its sinks along.
     Its sources stay as sources that nobody reads, until a process reads them or a person forgets them.
+    ``on_first`` is called when the process has reported for the first time: an earlier verdict knew no relay of it.
     """
 
     name = "presence"
     expected: ClassVar = (DatabaseError,)
 
-    def __init__(self, database: Database, process: str, reports: Callable[[], Sequence[StateReport]]) -> None:
+    def __init__(
+        self, database: Database, process: str, reports: Callable[[], Sequence[StateReport]],
+        on_first: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
         super().__init__(_LOOK_SECONDS)
         self._database = database
         self._process = process
         self._reports = reports
+        self._on_first = on_first
         self._written: Sequence[StateReport] = []
         self._write_again_at = 0.0
 
@@ -54,6 +59,8 @@ class Presence(Periodic):
             return
         columns = [[report[place] for report in reports] for place in range(len(StateReport._fields))]
         await self._database.execute("verdict.report", self._process, *columns, _GONE_SECONDS)
+        if self._write_again_at == 0.0:
+            self._on_first()
         self._written, self._write_again_at = reports, time.monotonic() + _BEAT_SECONDS
 
     def failed(self, error: Exception) -> None:

@@ -354,6 +354,7 @@ class HookwireProtocol(HttpToolsProtocol):
         if self.pipeline:
             self.shared.steps.take(self._serve_next)
             return
+        self.outlet.flush()  # before what else is ready, such as the deliveries of this event
         self.flow.resume_reading()
         if phase is ANSWER:
             self.phase = IDLE

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from event.event import Draft
 from event.hops import HOPS_HEADER, hops_of
-from event.topic import TopicError, validate_key
+from event.topic import TopicError, key_or_digest
 from hub.inbound.event_headers import EventHeaders
 from hub.inbound.preset import PRESETS, Example, Handshake
 from hub.inbound.reference import ReferenceRefused, SignedRequest, check_reference, check_template, topic_of
@@ -149,16 +149,16 @@ class InboundSource:
         identity = request.first(self.ids)
         try:
             topic = topic_of(self.topic, self.name, request.first(self.types))
-            key = request.at(self.key) if self.key is not None else None
-            key = validate_key(key) if key else None
         except TopicError as error:
-            raise EventRefused("no_topic_or_key", str(error)) from None
+            raise EventRefused("no_topic", str(error)) from None
+        key = request.at(self.key) if self.key is not None else None
         found = EventHeaders(headers, self.headers)
         hops = hops_of(found.hops)
         if hops is None:
             raise EventRefused("hops", "it has passed too many hubs")
         draft = Draft(
-            topic, body, key, found.content_type, found.kept | ({HOPS_HEADER: str(hops)} if hops else {}),
+            topic, body, key_or_digest(key) if key else None, found.content_type,
+            found.kept | ({HOPS_HEADER: str(hops)} if hops else {}),
             None if identity is None else self._idempotency_key(identity),
         )  # fmt: skip
         return InboundEvent(draft, hashlib.sha256(body).digest(), identity, tuple(found.left_out))

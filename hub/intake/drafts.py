@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from event.attribute import HEADER_PREFIX, CloudEventError, encode_header_value
 from event.cloudevents import decode_http
 from event.event import Draft
+from event.topic import key_or_digest
 from relay.source import IntakeRefused, SourceMessage
 from runtime.large_body import beside_loop_if_large
 from webhooks.custom_header import is_private
@@ -48,4 +49,4 @@ def _decoded(topic: str, message: SourceMessage) -> list[Draft]:
         for name, value in message.headers.items()
         if name.startswith(HEADER_PREFIX)
     ]
-    return decode_http(topic, message.key, message.content_type, attributes, message.body)
+    return decode_http(topic, message.key, message.content_type, attributes, message.body, key_of=key_or_digest)

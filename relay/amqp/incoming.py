@@ -23,7 +23,7 @@ from aio_pika.abc import AbstractIncomingMessage
 
 from event.hops import HOPS_HEADER
 from event.tombstone import TOMBSTONE_HEADER, is_tombstone
-from event.topic import TopicError, validate_key
+from event.topic import TopicError, key_or_digest, validate_key
 from relay.amqp.decoding import UNREADABLE
 from relay.amqp.incoming_header import OTHER_HUBS, MessageHeaders, text_of
 from relay.source import IntakeRefused, SourceMessage
@@ -77,11 +77,12 @@ def _key(message: AbstractIncomingMessage, headers: dict[str, str]) -> str | Non
     given = message.headers.get(_KEY)
     if isinstance(given, dict | list):
         raise IntakeRefused("key", "the header hookwire-key is a table or a list; use text")
-    key = headers.get("ce-partitionkey") if given is None else text_of(given)
-    if not key:
-        return None
+    if given is None:
+        partition_key = headers.get("ce-partitionkey")
+        return key_or_digest(partition_key) if partition_key else None
+    key = text_of(given)
     try:
-        return validate_key(key)
+        return validate_key(key) if key else None
     except TopicError as error:
         raise IntakeRefused("key", str(error)) from None
 

@@ -7,11 +7,14 @@ from uuid import UUID
 
 import asyncpg
 import pytest
+import pytest_asyncio
 
 from db.statements import STATEMENTS
+from tests.rolled_back import ON_THE_LOOP_OF_THE_FILE
 from tests.waiting import until
 
 WAIT_SECONDS_MAX = 60.0
+TOPICS = "INSERT INTO hookwire.topics (name) VALUES ('t'), ('u')"
 SUBSCRIBE = """INSERT INTO hookwire.subscriptions (public_id, protocol, topic, callback, state, ordered)
     VALUES ('sub_' || gen_random_uuid(), 'webhook', 't', 'https://a.example/', 'active', $1) RETURNING id"""
 BLOCKED = """SELECT count(*) FROM pg_stat_activity
@@ -21,9 +24,16 @@ BLOCKED = """SELECT count(*) FROM pg_stat_activity
 @pytest.fixture
 async def sql(database_url_both: str) -> AsyncIterator[asyncpg.Connection]:
     connection = await asyncpg.connect(database_url_both)
-    await connection.execute("INSERT INTO hookwire.topics (name) VALUES ('t'), ('u')")
+    await connection.execute(TOPICS)
     yield connection
     await connection.close(timeout=60)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def undone(rolled_back: asyncpg.Connection) -> asyncpg.Connection:
+    """As `sql`, in a transaction that is rolled back after the test."""
+    await rolled_back.execute(TOPICS)
+    return rolled_back
 
 
 @pytest.fixture
@@ -193,12 +203,15 @@ def _told(row: asyncpg.Record) -> tuple[object, ...]:
     return tuple(row[name] for name in ("outcome", "ordered", "is_owed", "version", "lease_seconds", "is_in_lane"))
 
 
+@ON_THE_LOOP_OF_THE_FILE
 @pytest.mark.parametrize("payload", [None, b"x" * 1_048_577], ids=["none", "too large"])
-async def test_a_common_commit_refuses_a_payload_as_any_other(sql: asyncpg.Connection, payload: bytes | None) -> None:
+async def test_a_common_commit_refuses_a_payload_as_any_other(
+    undone: asyncpg.Connection, payload: bytes | None
+) -> None:
     """GR-04, RR-12."""
-    origin = await sql.fetchval("SELECT hookwire.origin()")
+    origin = await undone.fetchval("SELECT hookwire.origin()")
     with pytest.raises(asyncpg.InvalidParameterValueError, match="payload missing or larger"):
-        await sql.fetch(
+        await undone.fetch(
             STATEMENTS["direct.publish"], "default", [0], ["t"], [None], [None], [None], [payload], [None], [None],
             False, None, 0, origin, 15.0, 5.0, 8, 2, None,
         )  # fmt: skip
@@ -240,13 +253,25 @@ IN_THE_WAY = {
 }
 
 
+@ON_THE_LOOP_OF_THE_FILE
+@pytest.mark.parametrize("key", ["k", None])
+async def test_an_earlier_event_of_the_same_transaction_is_not_in_the_way(
+    undone: asyncpg.Connection, key: str | None
+) -> None:
+    """So what the tests below put in the way is what sends their events by the outbox."""
+    await undone.fetchval(SUBSCRIBE, True)
+    before = await way(undone, key=key and "another")
+    assert (before, await way(undone, key=key)) == ("direct", "direct")
+
+
+@ON_THE_LOOP_OF_THE_FILE
 @pytest.mark.parametrize("name", IN_THE_WAY)
-async def test_what_stands_before_an_event_sends_it_by_the_outbox(sql: asyncpg.Connection, name: str) -> None:
+async def test_what_stands_before_an_event_sends_it_by_the_outbox(undone: asyncpg.Connection, name: str) -> None:
     """RR-10, RR-13: without it the same event goes the direct way."""
-    await sql.fetchval(SUBSCRIBE, True)
-    before = await way(sql, key="another")
-    await sql.execute(IN_THE_WAY[name])
-    assert (before, await way(sql)) == ("direct", "outbox")
+    await undone.fetchval(SUBSCRIBE, True)
+    before = await way(undone, key="another")
+    await undone.execute(IN_THE_WAY[name])
+    assert (before, await way(undone)) == ("direct", "outbox")
 
 
 _OF_A_KEY = (
@@ -255,17 +280,18 @@ _OF_A_KEY = (
 )  # fmt: skip
 
 
+@ON_THE_LOOP_OF_THE_FILE
 @pytest.mark.parametrize("sinks", ["webhooks", "kafka,webhooks"])
 @pytest.mark.parametrize("name", IN_THE_WAY)
 async def test_what_stands_before_an_event_without_a_key_is_all_but_its_key(
-    sql: asyncpg.Connection, name: str, sinks: str
+    undone: asyncpg.Connection, name: str, sinks: str
 ) -> None:
     """GR-04: a common commit decides by one statement, under the same conditions, also where other sinks are owed."""
-    await sql.fetchval(SUBSCRIBE, True)
-    await sql.execute("UPDATE hookwire.topics SET sinks = string_to_array($1, ',')", sinks)
-    before = await way(sql, key=None)
-    await sql.execute(IN_THE_WAY[name])
-    assert (before, await way(sql, key=None)) == ("direct", "direct" if name in _OF_A_KEY else "outbox")
+    await undone.fetchval(SUBSCRIBE, True)
+    await undone.execute("UPDATE hookwire.topics SET sinks = string_to_array($1, ',')", sinks)
+    before = await way(undone, key=None)
+    await undone.execute(IN_THE_WAY[name])
+    assert (before, await way(undone, key=None)) == ("direct", "direct" if name in _OF_A_KEY else "outbox")
 
 
 async def test_a_limit_of_deliveries_is_that_of_all_events_of_a_commit(sql: asyncpg.Connection) -> None:
@@ -284,19 +310,20 @@ _OVER = """UPDATE hookwire.subscriptions
         * CASE WHEN public_id = 'sub_' || $1::integer THEN -1 ELSE 1 END"""
 
 
+@ON_THE_LOOP_OF_THE_FILE
 @pytest.mark.parametrize("key", ["k", None])
 @pytest.mark.parametrize("kind", ["subscribers", "patterns"])
 async def test_a_subscription_whose_lease_is_over_counts_for_the_limit_of(
-    kind: str, key: str | None, sql: asyncpg.Connection
+    kind: str, key: str | None, undone: asyncpg.Connection
 ) -> None:
     """GR-04: each limit is of what is read. Those that were not read for it would get nothing."""
     topic = "'t', NULL" if kind == "subscribers" else "'#', '^t$'"
     limit = "deliveries_max" if kind == "subscribers" else "patterns_max"
-    await sql.execute(_SOME.format(topic, "NULL", 4))
+    await undone.execute(_SOME.format(topic, "NULL", 4))
     found = []
     for over in range(1, 5):  # an index chooses which of them are read
-        await sql.execute(_OVER, over)
-        found.append(await way(sql, key=key, **{limit: 2}))
+        await undone.execute(_OVER, over)
+        found.append(await way(undone, key=key, **{limit: 2}))
     assert found == ["outbox"] * 4
 
 
@@ -314,14 +341,15 @@ BESIDE = {
 }
 
 
+@ON_THE_LOOP_OF_THE_FILE
 @pytest.mark.parametrize("key", ["k", None])
 @pytest.mark.parametrize("name", BESIDE)
 async def test_what_does_not_concern_an_event_is_not_in_its_way(
-    sql: asyncpg.Connection, name: str, key: str | None
+    undone: asyncpg.Connection, name: str, key: str | None
 ) -> None:
-    await sql.fetchval(SUBSCRIBE, True)
-    await sql.execute(BESIDE[name])
-    assert await way(sql, key=key) == "direct"
+    await undone.fetchval(SUBSCRIBE, True)
+    await undone.execute(BESIDE[name])
+    assert await way(undone, key=key) == "direct"
 
 
 async def test_a_low_water_mark_bounds_what_is_looked_at_and_another_origin_forbids_it(sql: asyncpg.Connection) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from db.statements import STATEMENTS
 from event.key_hash import hash_key
+from tests.rolled_back import ON_THE_LOOP_OF_THE_FILE
 
 Outcome = tuple[int, str]
 
@@ -64,6 +65,7 @@ async def publish_batch(
 # --- the three forms of publish ---------------------------------------------------------------------------------
 
 
+@ON_THE_LOOP_OF_THE_FILE
 @pytest.mark.parametrize(
     ("call", "row"),
     [
@@ -79,11 +81,11 @@ async def publish_batch(
     ids=["bytes", "empty", "text", "jsonb", "everything named"],
 )
 async def test_publish_stores_the_payload_as_it_is_given(
-    sql: asyncpg.Connection, call: str, row: tuple[object, ...]
+    rolled_back: asyncpg.Connection, call: str, row: tuple[object, ...]
 ) -> None:
     """RL-23."""
-    await sql.execute(f"SELECT hookwire.{call}")
-    assert await stored(sql) == [row]
+    await rolled_back.execute(f"SELECT hookwire.{call}")
+    assert await stored(rolled_back) == [row]
 
 
 async def test_publish_returns_the_public_id(sql: asyncpg.Connection) -> None:
@@ -120,34 +122,38 @@ async def test_a_role_may_publish_without_seeing_a_table(sql: asyncpg.Connection
 # --- what is refused --------------------------------------------------------------------------------------------
 
 
+@ON_THE_LOOP_OF_THE_FILE
 @pytest.mark.parametrize(
     "topic", ["", ".", "a..b", ".a", "a.", "a b", "a/b", "a\n", "#", "gr\u00fc\u00dfe", "x" * 250], ids=ascii
 )
-async def test_an_invalid_topic_is_refused(sql: asyncpg.Connection, topic: str) -> None:
+async def test_an_invalid_topic_is_refused(rolled_back: asyncpg.Connection, topic: str) -> None:
     with pytest.raises(asyncpg.InvalidParameterValueError, match=r"hookwire\.publish: invalid topic"):
-        await sql.execute("SELECT hookwire.publish($1, 'x'::text)", topic)
+        await rolled_back.execute("SELECT hookwire.publish($1, 'x'::text)", topic)
 
 
+@ON_THE_LOOP_OF_THE_FILE
 @pytest.mark.parametrize(
     "key",
     ["", "x" * 1025, "\u00fc" * 513, "a\r\nb", "\x1f7"],
     ids=["empty", "long", "long in bytes", "lines", "control"],
 )
-async def test_an_invalid_key_is_refused(sql: asyncpg.Connection, key: str) -> None:
+async def test_an_invalid_key_is_refused(rolled_back: asyncpg.Connection, key: str) -> None:
     with pytest.raises(asyncpg.InvalidParameterValueError, match=r"invalid key: 1-1024 bytes without control"):
-        await sql.execute("SELECT hookwire.publish('t', 'x'::text, key => $1)", key)
+        await rolled_back.execute("SELECT hookwire.publish('t', 'x'::text, key => $1)", key)
 
 
+@ON_THE_LOOP_OF_THE_FILE
 @pytest.mark.parametrize(
     "headers",
     ["[]", '"a"', '{"A": "b"}', '{"a b": "c"}', '{"a": 1}', '{"a": null}', '{"a": "b\\r\\nc: d"}', '{"": "a"}'],
 )
-async def test_headers_that_no_carrier_could_hold_are_refused(sql: asyncpg.Connection, headers: str) -> None:
+async def test_headers_that_no_carrier_could_hold_are_refused(rolled_back: asyncpg.Connection, headers: str) -> None:
     """RL-23."""
     with pytest.raises(asyncpg.InvalidParameterValueError, match="headers must be a JSON object of lower-case names"):
-        await sql.execute("SELECT hookwire.publish('t', 'x'::text, headers => $1)", headers)
+        await rolled_back.execute("SELECT hookwire.publish('t', 'x'::text, headers => $1)", headers)
 
 
+@ON_THE_LOOP_OF_THE_FILE
 @pytest.mark.parametrize(
     ("headers", "wrong"),
     [
@@ -170,13 +176,14 @@ async def test_headers_that_no_carrier_could_hold_are_refused(sql: asyncpg.Conne
     ids=lambda given: next(iter(given)) if isinstance(given, dict) else "",
 )
 async def test_headers_that_no_stranger_may_send_are_refused(
-    sql: asyncpg.Connection, headers: dict[str, str], wrong: str
+    rolled_back: asyncpg.Connection, headers: dict[str, str], wrong: str
 ) -> None:
     """FS-03: sixty MiB of headers made the hub run out of memory, again and again. FS-13: forged signatures."""
     with pytest.raises(asyncpg.InvalidParameterValueError, match=f"^hookwire.publish: {wrong}"):
-        await sql.execute("SELECT hookwire.publish('t', 'x'::text, headers => $1)", json.dumps(headers))
+        await rolled_back.execute("SELECT hookwire.publish('t', 'x'::text, headers => $1)", json.dumps(headers))
 
 
+@ON_THE_LOOP_OF_THE_FILE
 @pytest.mark.parametrize(
     "headers",
     [
@@ -186,16 +193,17 @@ async def test_headers_that_no_stranger_may_send_are_refused(
     ],
     ids=["bytes", "names", "ours"],
 )
-async def test_headers_at_the_limits_are_stored(sql: asyncpg.Connection, headers: dict[str, str]) -> None:
+async def test_headers_at_the_limits_are_stored(rolled_back: asyncpg.Connection, headers: dict[str, str]) -> None:
     """FS-03, FS-13."""
-    await sql.execute("SELECT hookwire.publish('t', 'x'::text, headers => $1)", json.dumps(headers))
-    assert [row[3] for row in await stored(sql)] == [headers]
+    await rolled_back.execute("SELECT hookwire.publish('t', 'x'::text, headers => $1)", json.dumps(headers))
+    assert [row[3] for row in await stored(rolled_back)] == [headers]
 
 
+@ON_THE_LOOP_OF_THE_FILE
 @pytest.mark.parametrize("content_type", ["a\r\nb", "x" * 256], ids=["two lines", "long"])
-async def test_an_invalid_content_type_is_refused(sql: asyncpg.Connection, content_type: str) -> None:
+async def test_an_invalid_content_type_is_refused(rolled_back: asyncpg.Connection, content_type: str) -> None:
     with pytest.raises(asyncpg.InvalidParameterValueError, match="content_type must be one line of at most 255 bytes"):
-        await sql.execute("SELECT hookwire.publish('t', 'x'::text, content_type => $1)", content_type)
+        await rolled_back.execute("SELECT hookwire.publish('t', 'x'::text, content_type => $1)", content_type)
 
 
 async def test_a_payload_is_needed_and_has_a_limit(sql: asyncpg.Connection) -> None:

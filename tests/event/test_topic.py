@@ -1,10 +1,20 @@
+import hashlib
 import re
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from event.topic import TopicError, compile_pattern, covers, matches, validate_key, validate_pattern, validate_topic
+from event.topic import (
+    TopicError,
+    compile_pattern,
+    covers,
+    key_or_digest,
+    matches,
+    validate_key,
+    validate_pattern,
+    validate_topic,
+)
 from tests.examples import examples
 
 WORDS = st.sampled_from(["a", "b", "ab", "A-1", "_", "hookwire", "hookwirex"])
@@ -34,6 +44,12 @@ def test_a_key_has_bounds_and_no_control_characters(key: str) -> None:
     """PA-05, B-38."""
     with pytest.raises(TopicError):
         validate_key(key)
+
+
+def test_what_is_no_key_is_ordered_by_its_hash() -> None:
+    given = ["k", "", "k" * 1_025, "a\nb", "\ud800"]
+    hashes = [hashlib.sha256(one.encode(errors="surrogatepass")).hexdigest() for one in given]
+    assert [key_or_digest(one) for one in given] == ["k", *(f"sha256-{one}" for one in hashes[1:])]
 
 
 @pytest.mark.parametrize(

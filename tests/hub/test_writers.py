@@ -55,6 +55,37 @@ async def test_an_event_wakes_one_writer_once(key: str | None) -> None:
     assert (before, publisher.looks, publisher.commits) == (2, 4, [1])
 
 
+@pytest.mark.parametrize(("waiting", "told"), [(0, ["published", "told"]), (1, ["told", "published"])])
+async def test_publishers_go_first_where_no_commit_waits(waiting: int, told: list[str]) -> None:
+    """An answer waited for what its writer does afterwards."""
+    found: list[str] = []
+    accepted = [{"item": 1, "outcome": "stored", "event_id": 1, "ordered": True, "accepted_at": None, "is_owed": True}]
+
+    class Stored:
+        async def fence_mark(self) -> None:
+            await rested()  # meanwhile the others come
+
+        async def fetch(self, *_statement: object) -> Any:
+            return accepted
+
+        async def pass_fence(self, _mark: None) -> None: ...
+
+    database: Any = Stored()
+    publisher = Publisher(database, lambda _owed: found.append("told"), PublishOptions(writers=1, commit_drafts_max=1))
+
+    async def publish() -> None:
+        await publisher.publish([Draft("t", b"1")])
+        found.append("published")
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(publisher.run())
+        for _ in range(1 + waiting):
+            tasks.create_task(publish())
+        await until(lambda: len(found) >= 2)
+        publisher.stop()
+    assert found[:2] == told
+
+
 async def test_what_one_commit_leaves_is_taken_by_the_other_writer_meanwhile() -> None:
     publisher = Watched(PublishOptions(writers=2, commit_drafts_max=1))
     async with asyncio.TaskGroup() as tasks:

@@ -9,6 +9,7 @@ from db.errors import Refused
 from db.pool import PoolOptions, open_database
 from tests.app.conftest import RunHub, running_hub
 from tests.jobs.job_steps import enqueue
+from tests.rolled_back import ON_THE_LOOP_OF_THE_FILE
 
 __all__ = ["running_hub"]
 
@@ -55,19 +56,22 @@ DOORS = {
 }  # fmt: skip
 
 
+@ON_THE_LOOP_OF_THE_FILE
 @pytest.mark.parametrize("door", DOORS)
-async def test_a_time_or_duration_without_a_use_is_refused(sql: asyncpg.Connection, door: str) -> None:
+async def test_a_time_or_duration_without_a_use_is_refused(rolled_back: asyncpg.Connection, door: str) -> None:
     """GB-08: by a text of ours, not by an overflow somewhere behind the door."""
     statement, values = DOORS[door]
-    await sql.execute("SET TimeZone = 'UTC'; INSERT INTO hookwire.queues (name, copies) VALUES ('copied', true)")
-    await enqueue(sql)
-    await sql.execute("SELECT hookwire.submit('q', 'x'::text); SELECT hookwire.enqueue_task('k')")
+    await rolled_back.execute(
+        "SET TimeZone = 'UTC'; INSERT INTO hookwire.queues (name, copies) VALUES ('copied', true)"
+    )
+    await enqueue(rolled_back)
+    await rolled_back.execute("SELECT hookwire.submit('q', 'x'::text); SELECT hookwire.enqueue_task('k')")
     accepted = {}
     for value in values:
-        transaction = sql.transaction()
+        transaction = rolled_back.transaction()
         await transaction.start()
         try:
-            accepted[value] = await sql.execute(statement.format(f"'{value}'"))
+            accepted[value] = await rolled_back.execute(statement.format(f"'{value}'"))
         except asyncpg.PostgresError as error:
             if error.server_source_function not in ("exec_stmt_raise", "ExecConstraints"):
                 accepted[value] = f"{error.sqlstate}: {error}"

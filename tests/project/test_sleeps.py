@@ -97,7 +97,7 @@ def only_looks(step: ast.stmt) -> bool:
 
 Rule = Callable[[ast.AST], Iterator[int]]
 WORDS: dict[Rule, re.Pattern[str]] = {
-    sleeps: re.compile(r"\bsleep\("), hand_made_waits: re.compile(r"\bwhile\b"),
+    sleeps: re.compile(r"\bsleep\("), hand_made_waits: re.compile(r"\bwhile\b[\s\S]*?(?:poll|sleep)\("),
     blocking: re.compile(rf"\bblock_until\(|\b(?:{'|'.join(SERVERS)}|server)\.(?:{'|'.join(SERVER_VERBS)})\("),
 }  # fmt: skip
 """What a file has at least in which a rule finds anything. Most files have none of it."""

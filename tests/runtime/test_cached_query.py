@@ -49,6 +49,19 @@ async def test_that_there_was_no_answer_is_not_kept_however_long_it_took() -> No
     assert [await cached.get(), await cached.get()] == [None, "back"]
 
 
+async def test_an_expired_answer_is_asked_again_also_one_that_is_awaited_now() -> None:
+    asked = _Asked(["first", "second", "third"])
+    cached = CachedQuery(asked, fresh_seconds=60, kept_times=0)
+    asked.let.clear()
+    viewer = asyncio.ensure_future(cached.get())
+    await asyncio.sleep(0)
+    cached.expire()
+    asked.let.set()
+    found = [await viewer, await cached.get()]
+    cached.expire()
+    assert [*found, await cached.get(), await cached.get()] == ["first", "second", "third", "third"]
+
+
 async def test_an_asker_who_gave_up_leaves_the_question_to_the_next() -> None:
     asked = _Asked(["first"])
     cached = CachedQuery(asked, fresh_seconds=60, kept_times=0)

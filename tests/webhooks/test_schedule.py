@@ -70,6 +70,20 @@ def test_a_subscription_is_claimed_for_once_until_it_is_marked_again() -> None:
     assert [*told, given.wanted()] == [{1: 4}, {}, {1: 4}]
 
 
+def test_an_attempt_that_leaves_nothing_due_and_nothing_waiting_needs_no_look() -> None:
+    """Each delivery of the direct path woke the claims, which found nothing."""
+    given = Schedule(options(SlotOptions(total=1, per_subscription=1, per_host=1), 4))
+    found = [given.may_claim]
+    given.mark_due([1])
+    found.append(given.may_claim)
+    given.wanted()
+    found.append(given.may_claim)
+    given.admit([claim(1, receiver(1, "h1"))])
+    found.append(given.may_claim)  # it may become too late
+    assert given.start(0.0) is not None
+    assert [*found, given.may_claim] == [False, True, False, True, False]
+
+
 def test_what_got_as_many_as_it_asked_for_is_due_again() -> None:
     given = Schedule(options(WIDE))
     given.answered({1: 4, 2: 4, 3: 4}, {1: 4, 2: 3})

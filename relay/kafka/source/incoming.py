@@ -28,7 +28,7 @@ from typing import Final, Protocol
 from event.hops import HOPS_HEADER
 from event.timestamp import format_timestamp
 from event.tombstone import TOMBSTONE_HEADER
-from event.topic import KEY_BYTES_MAX, TopicError, validate_key
+from event.topic import KEY_BYTES_MAX, key_or_digest
 from relay.amqp.incoming_header import OTHER_HUBS, MessageHeaders, text_of
 from relay.source import IntakeRefused, RawRecord, SourceMessage, SourceRecord
 
@@ -133,7 +133,8 @@ def _add_own(headers: dict[str, str], record: KafkaRecord, at_text: str) -> str 
     value = record.value
     if value is not None and len(value) >= _SCHEMA_BYTES and value[0] == 0:
         headers["x-kafka-schema-id"] = str(int.from_bytes(value[1:_SCHEMA_BYTES], "big"))
-    key = _legal(headers.get("ce-partitionkey", "")) if record.key is None else _key(record.key)
+    partition_key = headers.get("ce-partitionkey")
+    key = _key(record.key) if record.key is not None else key_or_digest(partition_key) if partition_key else None
     if value is None and key is not None:
         headers[TOMBSTONE_HEADER] = "true"
     return key
@@ -154,15 +155,7 @@ def _short_key(key: bytes) -> str:
 
 
 def _any_key(key: bytes) -> str:
-    text = text_of(key) if len(key) <= KEY_BYTES_MAX else ""
-    return _legal(text) or f"sha256-{hashlib.sha256(key).hexdigest()}"
-
-
-def _legal(key: str) -> str | None:
-    try:
-        return validate_key(key)
-    except TopicError:
-        return None
+    return key_or_digest(text_of(key) if len(key) <= KEY_BYTES_MAX else "", key)
 
 
 def _text(value: bytes | None) -> str:

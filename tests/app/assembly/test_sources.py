@@ -205,11 +205,11 @@ async def test_a_loop_of_source_and_sink_is_refused_at_the_start(
     ],
 )
 async def test_settings_of_a_topic_that_would_bring_back_its_events_are_refused(
-    running_hub: RunHub, body: dict[str, object], status: int
+    shared_hub: RunHub, body: dict[str, object], status: int
 ) -> None:
     """FM-03: the next start would refuse them."""
     amqp = "amqp://guest:guest@127.0.0.1:1/"
-    async with running_hub(amqp_url=amqp, amqp_sources="q?exchange=shop&topic=t,r?exchange=shop&rabbithub=e") as hub:
+    async with shared_hub(amqp_url=amqp, amqp_sources="q?exchange=shop&topic=t,r?exchange=shop&rabbithub=e") as hub:
         answers = [await hub.client.put(f"/topics/{topic}/settings", json=body) for topic in ("t", "other")]
 
     assert [answer.status_code for answer in answers] == [status, 200]

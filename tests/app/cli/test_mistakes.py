@@ -60,10 +60,10 @@ def process_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )  # fmt: skip
 async def test_a_mistake_is_told_so_that_one_can_go_on(
-    running_hub: RunHub, words: Sequence[str], data: bytes, code: int, said: str
+    shared_hub: RunHub, words: Sequence[str], data: bytes, code: int, said: str
 ) -> None:
     """GU-15."""
-    async with running_hub() as hub:
+    async with shared_hub() as hub:
         found, _, errors = await hookwire(hub, *words, data=data) if words != ["attempts"] else await bare(words)
     assert (found, said in errors, bool(said) or "stored" not in errors) == (code, True, True), errors
 

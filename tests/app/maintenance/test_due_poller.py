@@ -17,6 +17,7 @@ from db.bound import Bound
 from db.pool import PoolOptions, open_database
 from hub.publish import Publisher
 from tests.app.conftest import ALL_ROLES, WAIT_SECONDS, Receiver, RunHub
+from tests.waiting import until
 
 _LOOKS = 75
 _SPANS_MAX = 30
@@ -181,7 +182,7 @@ async def test_a_publisher_is_told_of_another_order_scope(
     told: list[bool] = []
     monkeypatch.setattr(Publisher, "order_across_topics", lambda _, across: told.append(across))
     async with running_hub(ALL_ROLES) as hub:
-        await asked.until_looked(1)
+        await until(lambda: told)
         await hub.sql("UPDATE hookwire.layouts SET order_scope = 'key'")
         await asked.until_looked(2)
     assert (told[0], told[-1]) == (False, True)

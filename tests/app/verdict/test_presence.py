@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.verdict.current_verdict import CurrentVerdict
 from app.verdict.facts import read_facts
 from app.verdict.presence import Presence, StateReport
 from tests.app.conftest import opened
@@ -25,6 +26,19 @@ async def test_the_time_of_a_state_stays_while_the_state_does(database_url: str)
         ("leading", ""), ("backing off", "no broker answers"), ("backing off", "it is still away"), ("leading", ""),
     ]  # fmt: skip
     assert (since[1] == since[2], since[0] < since[1] < since[3]) == (True, True)
+
+
+async def test_a_verdict_from_before_the_first_report_is_not_kept(database_url: str) -> None:
+    """For five seconds after a start, /readyz said trouble: no relay was known when it was asked first."""
+    async with opened(database_url) as (database, _):
+        leading = [StateReport("sink", name, "leading", "") for name in ("webhooks", "jobs")]
+        current, kept = CurrentVerdict(database, 3600, 0, 3600, 0), []
+        presence = Presence(database, "a-1", lambda: leading, current.expire)
+        for _ in range(3):
+            kept.append(await current.get_older())
+            await presence.once()
+    assert [found.word for found in kept if found is not None] == ["trouble", "ok", "ok"]
+    assert kept[1] is kept[2]
 
 
 async def test_states_that_stay_are_written_seldom(database_url: str) -> None:

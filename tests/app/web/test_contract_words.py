@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.conftest import RunHub, running_hub
+from tests.app.conftest import RunningHub, running_hub
 from tests.app.web.publishing.test_ingest import kind
 from tests.app.web.test_openapi import DOCUMENT, operations
 
@@ -60,12 +60,11 @@ def test_the_page_says_of_each_part_whether_it_is_stable() -> None:
 
 
 @pytest.mark.parametrize("path", ["/deliveries/dlv_1_1/try", "/holds/hold_1/skip", "/holds/hold_1/purge"])
-async def test_the_former_names_still_answer(running_hub: RunHub, path: str) -> None:
+async def test_the_former_names_still_answer(kept_hub: RunningHub, path: str) -> None:
     """ADR 51: with the refusal of their own route, which names the thing."""
-    async with running_hub() as hub:
-        answer = await hub.client.post(path)
-        told = answer.json()["detail"]
-        assert (kind(answer)[::2], "delivery" in told or "hold" in told) == ((404, "not-found"), True)
+    answer = await kept_hub.client.post(path)
+    told = answer.json()["detail"]
+    assert (kind(answer)[::2], "delivery" in told or "hold" in told) == ((404, "not-found"), True)
 
 
 def test_every_list_of_what_happened_can_be_cut_by_time() -> None:

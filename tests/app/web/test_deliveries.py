@@ -36,13 +36,12 @@ async def test_deliveries_are_found_by_event_by_subscription_and_by_state(
         ("/audit?who=ada", "there are actor, action, subject, since, until, cursor, limit"),
     ],
 )
-async def test_a_filter_that_a_list_does_not_know_is_refused(running_hub: RunHub, path: str, hint: str) -> None:
+async def test_a_filter_that_a_list_does_not_know_is_refused(kept_hub: RunningHub, path: str, hint: str) -> None:
     """Overlooked, it would be answered with everything, as if it had been heard."""
-    async with running_hub() as hub:
-        answer = await hub.client.get(path)
+    answer = await kept_hub.client.get(path)
 
-        assert kind(answer) == (400, "application/problem+json", "invalid-parameter")
-        assert answer.json()["detail"].endswith(hint)
+    assert kind(answer) == (400, "application/problem+json", "invalid-parameter")
+    assert answer.json()["detail"].endswith(hint)
 
 
 async def test_pages_follow_each_other_without_gap_or_repeat(running_hub: RunHub, receiver: Receiver) -> None:

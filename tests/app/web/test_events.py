@@ -120,9 +120,9 @@ async def test_a_body_that_is_not_text_comes_in_base64(running_hub: RunHub, payl
         "%ff",
     ],
 )
-async def test_an_id_that_names_no_event_is_not_found(running_hub: RunHub, identity: str) -> None:
+async def test_an_id_that_names_no_event_is_not_found(shared_hub: RunHub, identity: str) -> None:
     """B-49."""
-    async with running_hub() as hub:
+    async with shared_hub() as hub:
         own = (await hub.publish("a")).json()["id"].split("_")[1]
         answer = await hub.client.get(f"/events/{identity.format(own=own)}")
 

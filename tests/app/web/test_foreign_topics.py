@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from tests.app.conftest import ALL_ROLES, RunHub
+from tests.app.conftest import ALL_ROLES, RunHub, RunningHub
 from tests.app.web.publishing.test_ingest import kind
 from tests.hub.callback import answers, serve_callbacks
 from tests.hub.publisher import Page, serve_topics
@@ -52,13 +52,12 @@ async def test_a_foreign_topic_goes_to_the_sinks_that_it_is_given(running_hub: R
 
 
 @pytest.mark.parametrize("url", ["", "ftp://x/", "http://192.168.0.1/", "http://u:p@x.example/"])
-async def test_what_cannot_be_fetched_cannot_be_registered(running_hub: RunHub, url: str) -> None:
+async def test_what_cannot_be_fetched_cannot_be_registered(kept_hub: RunningHub, url: str) -> None:
     """WS-21, WS-100."""
-    async with running_hub() as hub:
-        answer = await hub.client.put("/foreign-topics", json={"url": url})
-        ours = await hub.client.put("/foreign-topics", json={"url": f"{hub.url}/topics/a"})
+    answer = await kept_hub.client.put("/foreign-topics", json={"url": url})
+    ours = await kept_hub.client.put("/foreign-topics", json={"url": f"{kept_hub.url}/topics/a"})
 
-        assert kind(answer) == kind(ours) == (400, "application/problem+json", "invalid-parameter")
+    assert kind(answer) == kind(ours) == (400, "application/problem+json", "invalid-parameter")
 
 
 async def test_a_ping_brings_a_foreign_topic_s_content_to_its_subscriber(running_hub: RunHub) -> None:

@@ -183,10 +183,9 @@ def test_pages_of_a_key_for_some_topics_lose_and_repeat_nothing(own: list[bool],
      (("a.*",), "a.b.c", False), (("#",), "hookwire.operator", False), ((), "a", False)],
 )  # fmt: skip
 async def test_the_expression_of_a_key_chooses_what_the_key_reaches(
-    running_hub: RunHub, topics: tuple[str, ...], name: str, is_reached: bool
+    kept_hub: RunningHub, topics: tuple[str, ...], name: str, is_reached: bool
 ) -> None:
     grant = Grant("key_1", frozenset(("read",)), topics, None)
-    async with running_hub() as hub:
-        ((chosen,),) = await hub.sql("SELECT $1::text ~ $2::text", name, grant.topics_expression())
+    ((chosen,),) = await kept_hub.sql("SELECT $1::text ~ $2::text", name, grant.topics_expression())
 
     assert (chosen, grant.reaches(name)) == (is_reached, is_reached)

@@ -62,10 +62,10 @@ async def test_what_a_pull_subscription_is_owed_at_its_end_is_dropped_where_it_s
     ],
 )
 async def test_a_body_that_is_not_the_json_that_it_says_it_is_is_stored_with_a_notice(
-    running_hub: RunHub, content_type: str, body: bytes, is_told: bool
+    shared_hub: RunHub, content_type: str, body: bytes, is_told: bool
 ) -> None:
     """FT-12."""
-    async with running_hub() as hub:
+    async with shared_hub() as hub:
         answer = await hub.publish("a", body, content_type=content_type)
 
         notice = answer.headers.get("hookwire-notice", "")

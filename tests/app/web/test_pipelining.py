@@ -83,3 +83,20 @@ async def test_a_refusal_waits_for_requests_that_were_sent_ahead_of_it() -> None
         writer.write(b"".join(get(target=b"/%d" % number) for number in range(5)) + b"nonsense\r\n\r\n")
         answers = [await read_answer(reader) for _ in range(6)]
     assert [answer.status for answer in answers] == [200] * 5 + [400]
+
+
+async def test_a_whole_answer_is_sent_before_what_else_is_ready() -> None:
+    """The deliveries of an event began before the answer to its publisher was sent."""
+    held: list[int] = []
+
+    def look() -> None:
+        held.extend(protocol.outlet._held_bytes for protocol in protocols(server))
+
+    async def watched(scope: Scope, receive: Receive, send: Send) -> None:
+        asyncio.get_running_loop().call_soon(look)
+        await Echo()(scope, receive, send)
+
+    async with serving(watched) as server, connected(server.port) as (reader, writer):
+        writer.write(get())
+        answer = await read_answer(reader)
+    assert (answer.status, held) == (200, [0])

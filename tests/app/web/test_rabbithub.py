@@ -247,12 +247,12 @@ async def test_json_subscribes_as_a_form_does(running_hub: RunHub) -> None:
     ],
 )
 async def test_a_bad_request_names_what_is_wrong_and_changes_nothing(
-    running_hub: RunHub, changes: dict[str, str], text: str
+    shared_hub: RunHub, topic: str, changes: dict[str, str], text: str
 ) -> None:
     """RH-19, RH-21, RH-25, RH-34."""
-    async with running_hub() as hub, serve_callbacks() as callbacks:
-        await exchange(hub, "e", "topic")
-        answer = await hub.client.post("/rabbithub/subscribe/x/e", data=form(callbacks) | changes)
+    async with shared_hub() as hub, serve_callbacks() as callbacks:
+        await exchange(hub, topic, "topic")
+        answer = await hub.client.post(f"/rabbithub/subscribe/x/{topic}", data=form(callbacks) | changes)
 
         assert (answer.status_code, answer.text.startswith(text), callbacks.targets) == (400, True, [])
 

@@ -99,11 +99,11 @@ async def test_the_setting_mirrors_each_exchange_that_does_not_say_otherwise(
 @pytest.mark.parametrize("by_setting", [False, True])
 @pytest.mark.parametrize("name", ["t%C3%BCr", "a(b)", "x" * 128])
 async def test_an_exchange_whose_name_amqp_cannot_have_is_not_mirrored(
-    running_hub: RunHub, name: str, by_setting: bool
+    shared_hub: RunHub, name: str, by_setting: bool
 ) -> None:
     """FM-02: it is not made either; without a mirror it may have any name."""
     wanted = "" if by_setting else "?amqp.mirror=true"
-    async with running_hub(rabbithub_mirror=by_setting) as hub:
+    async with shared_hub(rabbithub_mirror=by_setting) as hub:
         refused = await hub.client.put(f"{X}/{name}{wanted}")
         found = await statuses(
             hub.client.get(f"{X}/{name}"), hub.client.put(f"{X}/{name}?amqp.mirror=false"),

@@ -55,10 +55,10 @@ async def number_of(hub: RunningHub, table: str) -> int:
 
 @pytest.mark.parametrize(("path", "body", "table"), MAKERS, ids=[path for path, _, _ in MAKERS])
 async def test_a_repeat_gets_the_first_answer_and_makes_nothing(
-    path: str, body: dict[str, Any], table: str, running_hub: RunHub
+    path: str, body: dict[str, Any], table: str, shared_hub: RunHub
 ) -> None:
     """GS-10: the header was ignored in silence, so a repeat made doubles."""
-    async with running_hub() as hub:
+    async with shared_hub() as hub:
         subscription = await hub.subscribe("a", CALLBACK)
         place = path.format(id=subscription["id"])
         first = await hub.client.post(place, json=body, headers=KEY)
@@ -154,10 +154,9 @@ async def test_no_secret_is_kept(running_hub: RunHub) -> None:
 
 
 @pytest.mark.parametrize("given", [b"", b"a\tb", b"x" * 256, b"\xff"], ids=["empty", "tab", "long", "no utf-8"])
-async def test_a_key_is_printable_and_short(given: bytes, running_hub: RunHub) -> None:
+async def test_a_key_is_printable_and_short(given: bytes, kept_hub: RunningHub) -> None:
     """GS-10."""
-    async with running_hub() as hub:
-        answer = await hub.client.post("/jobs", json={"kind": "k"}, headers={b"Idempotency-Key": given})
+    answer = await kept_hub.client.post("/jobs", json={"kind": "k"}, headers={b"Idempotency-Key": given})
 
     assert kind(answer)[::2] == (400, "invalid-header")
 

@@ -101,9 +101,9 @@ async def test_a_caller_that_does_not_wait_is_told_where_the_reply_will_be(runni
         ("Respond-Async", "respond-async"),
     ],
 )  # fmt: skip
-async def test_preferences_are_read_as_the_rfc_says(running_hub: RunHub, prefer: str, applied: str) -> None:
+async def test_preferences_are_read_as_the_rfc_says(shared_hub: RunHub, prefer: str, applied: str) -> None:
     """ZU-05: RFC 7240."""
-    async with running_hub() as hub:
+    async with shared_hub() as hub:
         answer = await call(hub, prefer=prefer)
 
         assert (answer.status_code, answer.headers["preference-applied"]) == (202, applied)

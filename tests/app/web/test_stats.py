@@ -104,8 +104,8 @@ async def test_numbers_that_fall_behind_say_of_which_moment_they_are_and_are_exa
         "?since=2026-01-15T10:00:00",
     ],
 )  # fmt: skip
-async def test_a_span_that_cannot_be_shown_is_refused(running_hub: RunHub, receiver: Receiver, query: str) -> None:
-    async with running_hub() as hub:
+async def test_a_span_that_cannot_be_shown_is_refused(shared_hub: RunHub, receiver: Receiver, query: str) -> None:
+    async with shared_hub() as hub:
         one = (await hub.subscribe("a", receiver.callback))["id"]
         answer = await hub.client.get(f"/subscriptions/{one}/stats{query}")
         assert (answer.status_code, kind(answer)[-1]) == (400, "invalid-parameter")

@@ -396,13 +396,12 @@ async def test_a_denied_websub_subscription_says_so(shared_hub: RunHub) -> None:
 
 
 @pytest.mark.parametrize("fields", [{}, {"batch_max": None}, {"batch_max": 0}, {"batch_max": 1001}], ids=str)
-async def test_who_wants_batches_names_how_many_events_at_most(running_hub: RunHub, fields: dict[str, Any]) -> None:
+async def test_who_wants_batches_names_how_many_events_at_most(kept_hub: RunningHub, fields: dict[str, Any]) -> None:
     """WH-C05."""
-    async with running_hub() as hub:
-        body = {"topic": "a", "callback": "http://127.0.0.1:9000/", "format": "batch", **fields}
-        refused = await hub.client.post("/subscriptions", json=body)
+    body = {"topic": "a", "callback": "http://127.0.0.1:9000/", "format": "batch", **fields}
+    refused = await kept_hub.client.post("/subscriptions", json=body)
 
-        assert (kind(refused)[0], await hub.sql("SELECT 1 FROM hookwire.subscriptions")) == (400, [])
+    assert (kind(refused)[0], await kept_hub.sql("SELECT 1 FROM hookwire.subscriptions")) == (400, [])
 
 
 async def test_a_change_to_batches_or_of_their_size_is_checked_as_a_whole(shared_hub: RunHub) -> None:

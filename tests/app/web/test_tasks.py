@@ -15,7 +15,7 @@ import asyncpg
 
 from relay.amqp.notifications import AmqpNotifications
 from relay.amqp.options import AmqpOptions
-from tests.app.conftest import ALL_ROLES, Receiver, RunHub, opened
+from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub, opened
 from tests.jobs.harness import INSERT, WAIT_SECONDS, Ran, drained, working
 from tests.waiting import until
 
@@ -182,10 +182,9 @@ REFUSED: list[tuple[str, str, Any, int]] = [
 ]
 
 
-async def test_what_is_wrong_about_tasks_is_a_problem(running_hub: RunHub) -> None:
-    async with running_hub() as hub:
-        found = [
-            (method, path, body, (await hub.client.request(method, path, json=body)).status_code)
-            for method, path, body, _ in REFUSED
-        ]
-        assert found == REFUSED
+async def test_what_is_wrong_about_tasks_is_a_problem(kept_hub: RunningHub) -> None:
+    found = [
+        (method, path, body, (await kept_hub.client.request(method, path, json=body)).status_code)
+        for method, path, body, _ in REFUSED
+    ]
+    assert found == REFUSED

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.app.cli.commands.test_services import hookwire, printed
-from tests.app.conftest import RunHub
+from tests.app.conftest import RunHub, RunningHub
 from tests.app.web.publishing.test_ingest import kind
 
 ORDER = {"type": "object", "properties": {"b": {"type": "integer"}, "a": {"type": "string", "minLength": 1}}}
@@ -39,26 +39,27 @@ async def test_a_schema_is_stored_by_version_and_keeps_the_order_of_its_properti
         assert first.json()["ignored"] == ["#/properties/a/minLength"]
 
 
-async def test_the_versions_are_listed_page_by_page(running_hub: RunHub) -> None:
-    async with running_hub() as hub:
-        await hub.client.put("/topics/a/settings", json={})
+async def test_the_versions_are_listed_page_by_page(shared_hub: RunHub, topic: str) -> None:
+    async with shared_hub() as hub:
+        await hub.client.put(f"/topics/{topic}/settings", json={})
         for number in range(3):
-            await hub.client.put("/topics/a/schema", json={"schema": numbered(number)})
-        page = await hub.client.get("/topics/a/schemas?limit=2")
+            await hub.client.put(f"/topics/{topic}/schema", json={"schema": numbered(number)})
+        page = await hub.client.get(f"/topics/{topic}/schemas?limit=2")
         rest = await hub.client.get(page.links["next"]["url"])
-        none = await hub.client.get("/topics/b/schemas")
+        none = await hub.client.get(f"/topics/{topic}.b/schemas")
 
         assert [[one["version"] for one in each.json()["items"]] for each in (page, rest, none)] == [[3, 2], [1], []]
         assert (page.json()["next_cursor"] in page.headers["link"], rest.json()["next_cursor"]) == (True, None)
 
 
-async def test_a_schema_that_has_changed_meanwhile_is_not_replaced(running_hub: RunHub) -> None:
-    async with running_hub() as hub:
-        await hub.client.put("/topics/a/settings", json={})
-        made = await hub.client.put("/topics/a/schema", json={"schema": ORDER})
+async def test_a_schema_that_has_changed_meanwhile_is_not_replaced(shared_hub: RunHub, topic: str) -> None:
+    async with shared_hub() as hub:
+        await hub.client.put(f"/topics/{topic}/settings", json={})
+        made = await hub.client.put(f"/topics/{topic}/schema", json={"schema": ORDER})
         etag = {"If-Match": made.headers["etag"]}
         changed, stale = [
-            await hub.client.put("/topics/a/schema", json={"schema": each}, headers=etag) for each in (LATER, ORDER)
+            await hub.client.put(f"/topics/{topic}/schema", json={"schema": each}, headers=etag)
+            for each in (LATER, ORDER)
         ]
 
         assert (changed.status_code, kind(stale)) == (
@@ -66,13 +67,13 @@ async def test_a_schema_that_has_changed_meanwhile_is_not_replaced(running_hub: 
         )  # fmt: skip
 
 
-async def test_two_that_set_the_next_version_at_once_do_not_both_get_it(running_hub: RunHub) -> None:
-    async with running_hub() as hub:
-        await hub.client.put("/topics/a/settings", json={})
+async def test_two_that_set_the_next_version_at_once_do_not_both_get_it(shared_hub: RunHub, topic: str) -> None:
+    async with shared_hub() as hub:
+        await hub.client.put(f"/topics/{topic}/settings", json={})
         bodies = [{"schema": numbered(number)} for number in range(8)]
-        answers = await asyncio.gather(*(hub.client.put("/topics/a/schema", json=body) for body in bodies))
+        answers = await asyncio.gather(*(hub.client.put(f"/topics/{topic}/schema", json=body) for body in bodies))
         stored = [one.json()["version"] for one in answers if one.status_code == 200]
-        listed = [one["version"] for one in (await hub.client.get("/topics/a/schemas")).json()["items"]]
+        listed = [one["version"] for one in (await hub.client.get(f"/topics/{topic}/schemas")).json()["items"]]
 
         assert sorted(stored) == sorted(listed) == [*range(1, len(stored) + 1)]
         assert {one.status_code for one in answers} <= {200, 412}
@@ -92,22 +93,22 @@ async def test_two_that_set_the_next_version_at_once_do_not_both_get_it(running_
     ids=str,
 )
 async def test_what_gives_no_columns_is_refused(
-    running_hub: RunHub, topic: str, body: dict[str, Any], said: tuple[int, str]
+    kept_hub: RunningHub, topic: str, body: dict[str, Any], said: tuple[int, str]
 ) -> None:
-    async with running_hub() as hub:
-        await hub.client.put("/topics/a/settings", json={})
-        answer = await hub.client.put(f"/topics/{topic}/schema", json=body)
+    await kept_hub.client.put("/topics/a/settings", json={})
+    answer = await kept_hub.client.put(f"/topics/{topic}/schema", json=body)
 
-        assert (answer.status_code, kind(answer)[2]) == said
+    assert (answer.status_code, kind(answer)[2]) == said
 
 
-async def test_a_topic_has_a_bounded_number_of_versions(running_hub: RunHub) -> None:
-    async with running_hub() as hub:
-        await hub.client.put("/topics/a/settings", json={})
+async def test_a_topic_has_a_bounded_number_of_versions(shared_hub: RunHub, topic: str) -> None:
+    async with shared_hub() as hub:
+        await hub.client.put(f"/topics/{topic}/settings", json={})
         await hub.sql(
-            "INSERT INTO hookwire.topic_schemas (tenant, topic, version, schema) VALUES ('default', 'a', 1000, '{}')"
+            "INSERT INTO hookwire.topic_schemas (tenant, topic, version, schema) VALUES ('default', $1, 1000, '{}')",
+            topic,
         )
-        answer = await hub.client.put("/topics/a/schema", json={"schema": ORDER})
+        answer = await hub.client.put(f"/topics/{topic}/schema", json={"schema": ORDER})
 
         assert (answer.status_code, kind(answer)[2]) == (422, "invalid-schema")
 
@@ -135,12 +136,12 @@ async def test_a_schema_that_is_not_there_is_not_found(running_hub: RunHub) -> N
         assert (odd.status_code, kind(odd)[2]) == (400, "invalid-parameter")
 
 
-async def test_a_topic_with_a_schema_is_not_one_that_its_use_made(running_hub: RunHub) -> None:
+async def test_a_topic_with_a_schema_is_not_one_that_its_use_made(shared_hub: RunHub, topic: str) -> None:
     """So it is never forgotten, and neither is its schema."""
-    async with running_hub() as hub:
-        await hub.publish("a", b"1")
-        await hub.client.put("/topics/a/schema", json={"schema": ORDER})
-        [row] = await hub.sql("SELECT made_by, used_on FROM hookwire.topics WHERE name = 'a'")
+    async with shared_hub() as hub:
+        await hub.publish(topic, b"1")
+        await hub.client.put(f"/topics/{topic}/schema", json={"schema": ORDER})
+        [row] = await hub.sql("SELECT made_by, used_on FROM hookwire.topics WHERE name = $1", topic)
 
         assert row == (None, None)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from tests.contract.workers.endings import Act
 
-__all__ = ["GOOD", "Hands", "Harness", "Seen", "WorkerKind"]
+__all__ = ["GOOD", "Hands", "Harness", "Place", "Seen", "WorkerKind"]
 
 GOOD = 5
 
@@ -64,10 +64,17 @@ class Harness(Protocol):
         """Return what became of the bad piece of work, or that it is ``held``."""
 
 
+class Place(NamedTuple):
+    """Where the work is: a pool of the SDK's driver, and the pool of ``hookwire work``."""
+
+    pool: Any
+    sdk_pool: Any
+
+
 class WorkerKind(NamedTuple):
     """A class of worker. ``result``: what it makes of results: ``kept``, ``bytes`` or ``nothing``."""
 
     name: str
     result: str
     on_loop: bool
-    open: Callable[[str, Hands], AbstractAsyncContextManager[Harness]]
+    open: Callable[[Place, Hands], AbstractAsyncContextManager[Harness]]

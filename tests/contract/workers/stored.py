@@ -20,13 +20,14 @@ from hookwire.jobs.leasing.leasing import LeaseOptions, Leasing
 from hookwire.jobs.messages.leased_messages import LeasedMessages
 from hookwire.jobs.sql_tasks import SqlTasks, Task
 from hookwire.jobs.task_worker import TaskOptions, TaskWorker
-from tests.contract.workers.harness import GOOD, Hands, Seen, WorkerKind
+from tests.contract.workers.harness import GOOD, Hands, Place, Seen, WorkerKind
 from tests.waiting import until
 
-__all__ = ["KINDS"]
+__all__ = ["KINDS", "opened"]
 
 GRACE_SECONDS = 0.2
 LEASE_SECONDS = 3_000.0
+OPTIONS: dict[str, Any] = {"grace_seconds": GRACE_SECONDS, "lease_seconds": LEASE_SECONDS, "idle_seconds": 0.02}
 _JOB = """SELECT state, attempts, errors -> -1 ->> 'error', due_at IS NOT NULL FROM hookwire.jobs
           WHERE kind = $1 AND args = '"bad"'
           UNION ALL SELECT state, attempts, NULL, false FROM hookwire.job_archive WHERE kind = $1 AND args = '"bad"'"""
@@ -80,15 +81,22 @@ class StoredHarness:
 
 
 @asynccontextmanager
-async def harness_of(
-    url: str, hands: Hands, query: str, add: Callable[[str], Callable[[Any, str], Any]]
-) -> AsyncIterator[tuple[StoredHarness, Any, str]]:
-    kind = f"kind-{secrets.token_hex(6)}"
+async def opened(url: str) -> AsyncIterator[Place]:
+    """A database with its pools, which many tests may use: new sessions would read its catalog each time."""
     async with asyncpg.create_pool(url, min_size=1, max_size=2) as pool:
-        harness = StoredHarness(pool, kind, hands, query, add(kind))
-        for work in ("bad", *(f"good-{number}" for number in range(GOOD))):
-            await harness.add(work)
-        yield harness, pool, kind
+        database = await open_database(PoolOptions(url))
+        yield Place(pool, SdkPool(database))
+        await database.aclose()
+
+
+async def harness_of(
+    place: Place, hands: Hands, query: str, add: Callable[[str], Callable[[Any, str], Any]]
+) -> tuple[StoredHarness, str]:
+    kind = f"kind-{secrets.token_hex(6)}"
+    harness = StoredHarness(place.pool, kind, hands, query, add(kind))
+    for work in ("bad", *(f"good-{number}" for number in range(GOOD))):
+        await harness.add(work)
+    return harness, kind
 
 
 def add_job(kind: str) -> Callable[[Any, str], Any]:
@@ -106,16 +114,16 @@ def add_task(kind: str) -> Callable[[Any, str], Any]:
 # --- the SDK ----------------------------------------------------------------------------------------------------
 
 
-def sdk_jobs(register: Callable[[Handlers, str, Hands], None]) -> Callable[[str, Hands], Any]:
+def sdk_jobs(register: Callable[[Handlers, str, Hands], None]) -> Callable[[Place, Hands], Any]:
     @asynccontextmanager
-    async def opened(url: str, hands: Hands) -> AsyncIterator[StoredHarness]:
-        async with harness_of(url, hands, _JOB, add_job) as (harness, pool, kind):
-            handlers = Handlers()
-            register(handlers, kind, hands)
-            harness.begin(JobWorker(SqlJobs(pool), handlers, grace_seconds=GRACE_SECONDS, lease_seconds=LEASE_SECONDS))
-            yield harness
+    async def working(place: Place, hands: Hands) -> AsyncIterator[StoredHarness]:
+        harness, kind = await harness_of(place, hands, _JOB, add_job)
+        handlers, jobs = Handlers(), SqlJobs(place.pool)
+        register(handlers, kind, hands)
+        harness.begin(JobWorker(jobs, handlers, **OPTIONS))
+        yield harness
 
-    return opened
+    return working
 
 
 def on_loop(handlers: Handlers, kind: str, hands: Hands) -> None:
@@ -137,14 +145,14 @@ def in_transaction(handlers: Handlers, kind: str, hands: Hands) -> None:
 
 
 @asynccontextmanager
-async def sdk_messages(url: str, hands: Hands) -> AsyncIterator[StoredHarness]:
-    async with harness_of(url, hands, _MESSAGE, add_message) as (harness, pool, queue):
+async def sdk_messages(place: Place, hands: Hands) -> AsyncIterator[StoredHarness]:
+    harness, queue = await harness_of(place, hands, _MESSAGE, add_message)
 
-        async def handle(message: Message) -> Any:
-            return await hands.coroutine(message.payload.decode())
+    async def handle(message: Message) -> Any:
+        return await hands.coroutine(message.payload.decode())
 
-        harness.begin(Worker(pool, queue, handle, grace_seconds=GRACE_SECONDS, lease_seconds=LEASE_SECONDS))
-        yield harness
+    harness.begin(Worker(place.pool, queue, handle, **OPTIONS))
+    yield harness
 
 
 # --- hookwire work ----------------------------------------------------------------------------------------------
@@ -153,15 +161,13 @@ async def sdk_messages(url: str, hands: Hands) -> AsyncIterator[StoredHarness]:
 @asynccontextmanager
 async def work_on(noun: str, worker_of: Callable[[Any, str, Any], Any], *harness: Any) -> AsyncIterator[StoredHarness]:
     """A worker of the command, on the command's own pool and with its log."""
-    url, hands, query, add = harness
-    database = await open_database(PoolOptions(url))
-    async with harness_of(url, hands, query, add) as (opened, _, kind):
-        opened.begin(worker_of(SdkPool(database), kind, report_of(noun)))
-        yield opened
-    await database.aclose()
+    place, hands, query, add = harness
+    made, kind = await harness_of(place, hands, query, add)
+    made.begin(worker_of(place.sdk_pool, kind, report_of(noun)))
+    yield made
 
 
-def work_jobs(url: str, hands: Hands) -> Any:
+def work_jobs(place: Place, hands: Hands) -> Any:
     async def handle(job: Job) -> Any:
         return await hands.coroutine(job.args)
 
@@ -169,10 +175,10 @@ def work_jobs(url: str, hands: Hands) -> Any:
         options = LeaseOptions(8, LEASE_SECONDS, 0.2, GRACE_SECONDS, held_max=8)
         return Leasing(LeasedJobs(SqlJobs(pool), lambda: [kind], "w", LEASE_SECONDS), handle, options, report)
 
-    return work_on("job", worker_of, url, hands, _JOB, add_job)
+    return work_on("job", worker_of, place, hands, _JOB, add_job)
 
 
-def work_messages(url: str, hands: Hands) -> Any:
+def work_messages(place: Place, hands: Hands) -> Any:
     async def handle(message: Message) -> Any:
         return await hands.coroutine(message.payload.decode())
 
@@ -180,10 +186,10 @@ def work_messages(url: str, hands: Hands) -> Any:
         options = LeaseOptions(8, LEASE_SECONDS, 0.2, GRACE_SECONDS, held_max=8)
         return Leasing(LeasedMessages(pool, queue, LEASE_SECONDS, "w"), handle, options, report)
 
-    return work_on("message", worker_of, url, hands, _MESSAGE, add_message)
+    return work_on("message", worker_of, place, hands, _MESSAGE, add_message)
 
 
-def work_tasks(url: str, hands: Hands) -> Any:
+def work_tasks(place: Place, hands: Hands) -> Any:
     async def handle(task: Task) -> None:
         await hands.coroutine(json.loads(task.description))
 
@@ -191,7 +197,7 @@ def work_tasks(url: str, hands: Hands) -> Any:
         options = TaskOptions(f"worker of {kind}", [kind], grace_seconds=GRACE_SECONDS, poll_seconds=0.05)
         return TaskWorker(SqlTasks(pool), handle, options, report)
 
-    return work_on("task", worker_of, url, hands, _TASK, add_task)
+    return work_on("task", worker_of, place, hands, _TASK, add_task)
 
 
 KINDS = [

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 
 import pytest
+import pytest_asyncio
 
 from tests.contract.workers.endings import ENDINGS, Act, Ending
-from tests.contract.workers.harness import GOOD, Hands, Harness, Seen, WorkerKind
-from tests.contract.workers.stored import KINDS
+from tests.contract.workers.harness import GOOD, Hands, Harness, Place, Seen, WorkerKind
+from tests.contract.workers.stored import KINDS, opened
 from tests.databases import Databases
+from tests.rolled_back import ON_THE_LOOP_OF_THE_FILE
 from tests.waiting import WAIT_SECONDS, poll, until
 
 CASES = [
@@ -44,13 +46,21 @@ async def settled(harness: Harness, hands: Hands, *, stops: bool) -> Seen:
     return await until(found)
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def place(url: str) -> AsyncIterator[Place]:
+    """The database with its pools, on the loop of this file."""
+    async with opened(url) as place:
+        yield place
+
+
+@ON_THE_LOOP_OF_THE_FILE
 @pytest.mark.parametrize(("kind", "ending"), CASES)
 async def test_however_a_handler_ends_its_attempt_ends_and_the_worker_goes_on(
-    url: str, kind: WorkerKind, ending: Ending
+    place: Place, kind: WorkerKind, ending: Ending
 ) -> None:
     """GB-02, GB-03, GB-04."""
     hands = Hands(ending.act)
-    async with kind.open(url, hands) as harness:
+    async with kind.open(place, hands) as harness:
         seen = await settled(harness, hands, stops=ending.stops)
         lives = ending.stops or await harness.lives()
         harness.stop()
@@ -99,7 +109,7 @@ async def test_a_stop_has_an_end_whatever_a_handler_does(
     """GB-04, GH-03: a cancelled handler's work is returned. The lease of one that does not end ends by itself."""
     over = threading.Event()
     hands = Hands(hang(over))
-    async with kind.open(url, hands) as harness:
+    async with opened(url) as own, kind.open(own, hands) as harness:
         await until(lambda: hands.bad and len(hands.good) >= GOOD)
         harness.stop()
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tracemalloc
 from datetime import UTC, datetime
@@ -36,6 +37,14 @@ def test_type_id_key_and_named_headers_become_parts_of_the_event() -> None:
     assert draft("github", GITHUB | {"cookie": "a"}, body, **settings) == Draft(
         "git.push", body, "octocat/hello", "application/json", {"x-github-event": "push"}, "shop:72d3\x1fin"
     )
+
+
+@pytest.mark.parametrize("key", ["k" * 1_025, "a\nb"], ids=["long", "two lines"])
+def test_an_event_whose_key_is_no_ordering_key_arrives_and_keeps_its_order(key: str) -> None:
+    """The webhook was refused with 422, and its sender would not send it again."""
+    body = json.dumps({"id": key}).encode()
+    found = draft("github", GITHUB, body, key="body:id")
+    assert (found.payload, found.key) == (body, f"sha256-{hashlib.sha256(key.encode()).hexdigest()}")
 
 
 def test_an_empty_list_of_references_is_none_and_not_that_of_the_preset() -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tests.app.callback_server import LOOPBACK, Answer, CallbackServer, callback_server
-from tests.app.conftest import ALL_ROLES, RunHub, RunningHub, running_hub
+from tests.app.conftest import ALL_ROLES, RunHub, RunningHub, hub_of_file, kept_hub, running_hub
 from tests.app.web.test_authentication import authorized, bearer
 from tests.waiting import until
 from webhooks.signature import parse_key
 
-__all__ = ["running_hub"]
+__all__ = ["hub_of_file", "kept_hub", "running_hub"]
 
 ENDED = ("completed", "discarded", "cancelled")
 
@@ -220,12 +220,11 @@ async def test_a_limit_of_a_kind_holds_for_pushed_jobs(running_hub: RunHub, work
     ids=str,
 )  # fmt: skip
 async def test_what_makes_no_sense_for_a_kind_is_refused(
-    running_hub: RunHub, body: dict[str, Any], parameter: str
+    kept_hub: RunningHub, body: dict[str, Any], parameter: str
 ) -> None:
-    async with running_hub() as hub:
-        answer = await hub.client.post("/subscriptions", json={"callback": "http://127.0.0.1:9000/x", **body})
+    answer = await kept_hub.client.post("/subscriptions", json={"callback": "http://127.0.0.1:9000/x", **body})
 
-        assert (answer.status_code, answer.json()["parameter"]) == (400, parameter)
+    assert (answer.status_code, answer.json()["parameter"]) == (400, parameter)
 
 
 async def test_a_callback_of_a_key_needs_the_scope_work_and_the_kind(

@@ -198,6 +198,8 @@ ARRIVING = {
     "a header that is too large": ({"headers": {"h": "x" * 20_000, "cloudEvents_type": "t", "i": "1"}},
                                    {"i": "1", "ce-type": "t"}, ("limit",)),
     "a type that is no type": ({"content_type": "text/\x01"}, {}, ("content_type",)),
+    "a long partition key": ({"headers": {"cloudEvents_partitionkey": "p" * 1_025}},
+                             {"ce-partitionkey": "p" * 1_025}, ()),
     "a tombstone with a body": ({"headers": {"hookwire-tombstone": "true", "hookwire-key": "k"}}, {}, ("tombstone",)),
 }  # fmt: skip
 

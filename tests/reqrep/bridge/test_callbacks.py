@@ -144,12 +144,11 @@ async def test_a_callback_that_may_not_be_called_is_refused(running_hub: RunHub,
     ids=str,
 )  # fmt: skip
 async def test_what_makes_no_sense_for_a_service_is_refused(
-    running_hub: RunHub, body: dict[str, Any], parameter: str
+    kept_hub: RunningHub, body: dict[str, Any], parameter: str
 ) -> None:
-    async with running_hub() as hub:
-        answer = await hub.client.post("/subscriptions", json={"callback": "http://127.0.0.1:9000/x", **body})
+    answer = await kept_hub.client.post("/subscriptions", json={"callback": "http://127.0.0.1:9000/x", **body})
 
-        assert (answer.status_code, answer.json()["parameter"]) == (400, parameter)
+    assert (answer.status_code, answer.json()["parameter"]) == (400, parameter)
 
 
 async def test_a_worker_of_a_key_needs_the_scope_work_and_the_service(running_hub: RunHub, worker: Worker) -> None:

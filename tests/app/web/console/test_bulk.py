@@ -108,11 +108,11 @@ async def test_a_list_that_the_form_cannot_narrow_so_far_has_no_button(running_h
         {"source": "jobs", "act": "cancel", "topic": "a"},
     ],
 )  # fmt: skip
-async def test_members_that_do_not_belong_together_are_refused(running_hub: RunHub, body: dict[str, Any]) -> None:
-    async with running_hub() as hub:
+async def test_members_that_do_not_belong_together_are_refused(shared_hub: RunHub, body: dict[str, Any]) -> None:
+    async with shared_hub() as hub:
         await hub.sql(
             "INSERT INTO hookwire.subscriptions (public_id, protocol, topic, callback, state)"
-            " VALUES ('sub_1', 'webhook', 'a', 'http://a/', 'active')"
+            " VALUES ('sub_1', 'webhook', 'a', 'http://a/', 'active') ON CONFLICT DO NOTHING"
         )
         answer = await hub.client.post("/replays", json=body)
 

@@ -216,12 +216,11 @@ async def test_pages_without_their_database_say_so_change_nothing_and_work_again
         ("inc_7", "incidents/inc_7"), ("sub_7", "subscriptions/sub_7"),
     ],
 )  # fmt: skip
-async def test_the_search_box_leads_from_an_id_to_its_page(running_hub: RunHub, text: str, address: str) -> None:
+async def test_the_search_box_leads_from_an_id_to_its_page(kept_hub: RunningHub, text: str, address: str) -> None:
     """CN-06."""
-    async with running_hub() as hub:
-        answer = await hub.client.get("/console/search", params={"q": f" {text} "})
+    answer = await kept_hub.client.get("/console/search", params={"q": f" {text} "})
 
-        assert (answer.status_code, answer.headers["location"]) == (303, address)
+    assert (answer.status_code, answer.headers["location"]) == (303, address)
 
 
 async def test_the_search_box_finds_a_topic_by_name_and_events_by_key(running_hub: RunHub) -> None:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from app.web.pages.sign_in_page import return_address
-from tests.app.conftest import RunHub
+from tests.app.conftest import RunHub, RunningHub
 from tests.app.web.console.harness import Browser, Page, browsing
 from tests.app.web.test_authentication import authorized, bearer
 from tests.waiting import until
@@ -147,14 +147,13 @@ async def test_a_hub_without_keys_has_no_form_to_sign_in(running_hub: RunHub) ->
         assert (str(answer.url), "Sign out" in answer.text) == (f"{hub.url}/console", False)
 
 
-async def test_the_old_addresses_lead_to_the_console(running_hub: RunHub) -> None:
-    async with running_hub() as hub:
-        answers = [await hub.client.get(path) for path in ("/", "/pair?topic=a&callback=b", "/console/")]
+async def test_the_old_addresses_lead_to_the_console(kept_hub: RunningHub) -> None:
+    answers = [await kept_hub.client.get(path) for path in ("/", "/pair?topic=a&callback=b", "/console/")]
 
-        assert [str(httpx.URL(hub.url + "/").join(one.headers["location"])) for one in answers[:2]] == [
-            f"{hub.url}/console", f"{hub.url}/console/pair?topic=a&callback=b",
-        ]  # fmt: skip
-        assert {one.status_code for one in answers} == {308}
+    assert [str(httpx.URL(kept_hub.url + "/").join(one.headers["location"])) for one in answers[:2]] == [
+        f"{kept_hub.url}/console", f"{kept_hub.url}/console/pair?topic=a&callback=b",
+    ]  # fmt: skip
+    assert {one.status_code for one in answers} == {308}
 
 
 async def test_basic_still_reads_and_changes_nothing(running_hub: RunHub) -> None:

@@ -63,10 +63,9 @@ async def test_a_header_that_no_event_may_have_is_refused(
 @pytest.mark.parametrize(
     ("body", "content_type"), [(b"x", "text/plain"), (b"{}\n", "application/x-ndjson")], ids=["a body", "a batch"]
 )
-async def test_a_tombstone_has_no_value(running_hub: RunHub, body: bytes, content_type: str) -> None:
+async def test_a_tombstone_has_no_value(kept_hub: RunningHub, body: bytes, content_type: str) -> None:
     """FM-05."""
-    async with running_hub() as hub:
-        answer = await hub.publish("t", body, Hookwire_Key="k", Hookwire_Tombstone="true", content_type=content_type)
+    answer = await kept_hub.publish("t", body, Hookwire_Key="k", Hookwire_Tombstone="true", content_type=content_type)
 
     assert kind(answer) == (400, "application/problem+json", "invalid-header")
 

@@ -69,6 +69,12 @@ def test_headers_are_text_or_are_left_out_and_counted() -> None:
     )  # fmt: skip
 
 
+def test_a_long_partition_key_orders_the_events_by_its_hash() -> None:
+    """Such records had no order."""
+    found = read(key=None, headers=(("ce_partitionkey", b"p" * 1_025),))
+    assert found.key == f"sha256-{hashlib.sha256(b'p' * 1_025).hexdigest()}"
+
+
 def test_attributes_of_a_cloudevent_come_under_their_names() -> None:
     found = read(headers=(("ce_type", b"t"), ("ce-source", b"/s"), ("ce_partitionkey", b"p")))
 
