@@ -344,9 +344,9 @@ class Table:
 
     def opened(self, version: int | None = None) -> DeltaTable | None:
         """Return the table as ``deltalake`` opens it; None if it does not exist. Raises :class:`LakeDamaged`."""
-        table = self._found(version)
-        if table is not None:
-            self._refuse(refused_for_reading(table, self.schema, self._partitions))
+        with self._damage_named():
+            if (table := self._found(version)) is not None:
+                self._refuse(refused_for_reading(table, self.schema, self._partitions))
         return table
 
     def columns(self) -> StructType | None:
@@ -362,7 +362,8 @@ class Table:
 
     def _number(self, table: DeltaTable) -> int:
         """Return the number of our newest commit, which checkpoints keep. The log is read for it."""
-        return table.transaction_version(OURS) or 0
+        with self._damage_named():
+            return table.transaction_version(OURS) or 0
 
     @property
     def _log_name(self) -> str:

@@ -22,24 +22,24 @@ __all__ = ["HeldLake", "HeldTable"]
 class HeldTable(Table):
     """A table that is opened once, also if it does not exist. Nobody commits by it.
 
-    Its newest commit is read directly after that. So a mark is that of the state that was judged. Each commit that is
-    asked for by its version is read once.
+    Its number and its newest commit are read directly after that. So a mark is that of the state that was judged. Each
+    commit that is asked for by its version is read once.
     """
+
+    _held_number = 0
 
     @cached_property
     def _held(self) -> DeltaTable | None:
         table = super()._found()
         if table is not None:
-            self._log.hold(table.version())
+            self._held_number = super()._number(table)
+            with self._damage_named():
+                self._log.hold(table.version())
         return table
 
     @cached_property
     def _held_snapshot(self) -> Snapshot:
         return super().snapshot()
-
-    @cached_property
-    def _held_number(self) -> int:
-        return 0 if self._held is None else super()._number(self._held)
 
     def snapshot(self) -> Snapshot:
         """Return the state of the table at the first look. Raises :class:`LakeDamaged`."""

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from app.cli.pipeline.auditing.memory import AuditMemory, recalled
-from app.cli.pipeline.marks import LogMarks, known_marks
+from app.cli.pipeline.marks import LogMarks, departures, known_marks
 from app.settings.settings import load_settings
 from db.direct import connect_direct
 from db.pool import PoolOptions
 from pipeline.audit.held import HeldLake
-from pipeline.audit.mark import mark_of
+from pipeline.audit.mark import LogMark, mark_of
 from pipeline.audit.selftest import SelftestRecord
 from pipeline.delta.snapshot import Change, Snapshot
 from pipeline.erasure import erased_table
-from pipeline.lake import Table, bronze
+from pipeline.lake import LakeDamaged, Table, bronze
 from pipeline.storage import LakeStorage
 from pipeline.tables import lake_tables
 from pipeline.typed.tables import typed_table
@@ -110,6 +112,83 @@ def test_a_table_that_is_made_meanwhile_is_for_the_next_audit(lake: LakeStorage)
     assert held.erased.newest() is None
     batch(erased_table(lake), {"event_id": "evt_1"})
     assert (held.erased.snapshot(), held.erased.newest(), mark_of(held.erased)) == (Snapshot(), None, None)
+
+
+def removed(path: Path) -> None:
+    path.unlink()
+
+
+def garbled(path: Path) -> None:
+    path.write_bytes(b"not JSON")
+
+
+@pytest.mark.parametrize("harmed", [removed, garbled])
+def test_what_happens_to_a_typed_table_behind_the_first_look_is_for_the_next_audit(
+    lake: LakeStorage, harmed: Callable[[Path], None]
+) -> None:
+    """Its number was read only after the hashing, and the command ended with a traceback."""
+    newest, known = two_commits(lake)
+    held = HeldLake(lake)
+    harmed(newest)
+    assert departed(known, held.tables) == []
+
+
+def test_a_commit_that_is_removed_during_the_first_look_is_named(
+    lake: LakeStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest, known = two_commits(lake)
+    numbered = DeltaTable.transaction_version
+
+    def numbered_after_a_cut(self: DeltaTable, app: str) -> int | None:
+        newest.unlink(missing_ok=True)
+        return numbered(self, app)
+
+    monkeypatch.setattr(DeltaTable, "transaction_version", numbered_after_a_cut)
+    [sentence] = departed(known, HeldLake(lake).tables)
+    assert "typed/orders/1: the log ends with commit 1, and the database knows commit 2 " in sentence
+    assert "its newest commits were removed" in sentence
+
+
+@pytest.mark.parametrize("part", ["DeltaTable.transaction_version", "refused_for_reading"])
+def test_damage_that_is_met_behind_the_opening_is_named(
+    lake: LakeStorage, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    table = table_of(lake, 1)
+
+    def fail(*_: object) -> None:
+        raise DeltaError("a commit is gone")
+
+    monkeypatch.setattr(f"pipeline.lake.{part}", fail)
+    assert refusal(bronze(lake).newest) == (
+        f"{LakeDamaged.__name__}: {table.name}/_delta_log is damaged or cannot be read (a commit is gone): "
+        "restore it from a backup"
+    )
+
+
+def two_commits(lake: LakeStorage) -> tuple[Path, dict[str, LogMark]]:
+    """Two commits of a typed table: the file of the newest one, and its mark by the name of the table."""
+    table = typed(lake)
+    for number in (1, 2):
+        batch(table, {"event_id": f"evt_{number}", "event_number": number})
+    mark = mark_of(table)
+    assert mark is not None
+    return Path(lake.uri.removeprefix("file://")) / table.name / "_delta_log" / f"{2:020d}.json", {table.name: mark}
+
+
+def departed(known: Mapping[str, LogMark], tables: Sequence[Table]) -> list[str]:
+    """What departs from these marks, or the error that this question ends with."""
+    try:
+        return asyncio.run(departures(known, tables))
+    except DeltaError as error:
+        return [repr(error)]
+
+
+def refusal(question: Callable[[], object]) -> str:
+    """The error that a question ends with."""
+    try:
+        return repr(question())
+    except (DeltaError, LakeDamaged) as error:
+        return f"{type(error).__name__}: {error}"
 
 
 @pytest.mark.parametrize("is_noted", [True, False])
