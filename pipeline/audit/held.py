@@ -1,15 +1,17 @@
 """Held: a lake as an audit finds it. Each table is opened once, and each part of the audit judges the same state.
 
 A log of S3 is read over the network, and each look at a table reads all of its commits behind the checkpoint. A job may
-commit during an audit. What it commits is for the next audit.
+commit during an audit. What it commits is for the next audit. But nobody can judge a state whose files a job deletes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 
 from deltalake import DeltaTable
 
+from pipeline.audit.mark import LogMark
 from pipeline.delta.log import LogEntry
 from pipeline.delta.snapshot import Snapshot
 from pipeline.lake import Table
@@ -51,6 +53,18 @@ class HeldTable(Table):
             self._log.hold(version)
         return super().entry(version)
 
+    def has_lost_files(self) -> bool:
+        """Return whether a commit behind the first look removed files of that state, and one of them is deleted.
+
+        Raises :class:`LakeDamaged`.
+        """
+        if self._held is None or not self._log.has(self._held.version() + 1):
+            return False
+        present = Table(self._lake, self.name, self.schema, self._partitions).snapshot()
+        named = {file.path for file in present.files}
+        dropped = [self.place(file) for file in self.snapshot().files if file.path not in named]
+        return None in self._lake.each(dropped, lambda path: self._lake.info(path).size)
+
     def _found(self, version: int | None = None) -> DeltaTable | None:
         is_held = version is None or (self._held is not None and self._held.version() == version)
         return self._held if is_held else super()._found(version)
@@ -60,9 +74,17 @@ class HeldTable(Table):
 
 
 class HeldLake:
-    """The tables of a lake as an audit finds them. A table is opened at the first question about it."""
+    """The tables of a lake as an audit finds them. A table is opened at the first question about it.
 
-    def __init__(self, storage: LakeStorage) -> None:
+    ``marks``: what the database knew of the logs before.
+    """
+
+    def __init__(self, storage: LakeStorage, marks: Mapping[str, LogMark] | None = None) -> None:
         self.storage = storage
+        self.marks = marks or {}
         self.tables = lake_tables(storage, HeldTable)
         self.bronze, self.erased, *_ = self.tables
+
+    def has_lost_files(self) -> bool:
+        """Return whether a job has deleted files that an audit would read. Raises :class:`LakeDamaged`."""
+        return any(table.has_lost_files() for table in self.tables[:2] if isinstance(table, HeldTable))

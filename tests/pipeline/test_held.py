@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from app.cli.failure import CommandFailed
 from app.cli.pipeline.auditing.memory import AuditMemory, recalled
-from app.cli.pipeline.marks import LogMarks, departures, known_marks
+from app.cli.pipeline.marks import LogMarks, departures, known_marks, note_bounds
 from app.settings.settings import load_settings
 from db.direct import connect_direct
 from db.pool import PoolOptions
@@ -26,10 +28,11 @@ from pipeline.audit.selftest import SelftestRecord
 from pipeline.delta.snapshot import Change, Snapshot
 from pipeline.erasure import erased_table
 from pipeline.lake import LakeDamaged, Table, bronze
+from pipeline.retention import retain
 from pipeline.storage import LakeStorage
 from pipeline.tables import lake_tables
 from pipeline.typed.tables import typed_table
-from tests.pipeline.foreign import batch, edit, row, table_of
+from tests.pipeline.foreign import batch, edit, row, row_of, table_of
 from tests.pipeline.test_audit_command import archived, audit, events
 
 __all__ = ["events"]
@@ -204,15 +207,72 @@ def test_a_commit_during_an_audit_raises_no_alarm_and_is_not_confirmed(
         if is_noted:
             noted(lake)
 
-    async def recalled_before_a_commit(*of: Any, **more: Any) -> AuditMemory:
+    looked = overtaken_by(commit, monkeypatch)
+    code, report = audit(lake.uri)
+    assert (code, report["lake"], looked) == (0, [], [1])
+    assert asyncio.run(known(database_url, lake)) == {"bronze": 2 if is_noted else 1}
+
+
+def overtaken_by(job: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let a job run when an audit has recalled its proofs for the first time; the numbers of these looks."""
+    looks: list[int] = []
+
+    async def recalled_before_a_job(*of: Any, **more: Any) -> AuditMemory:
         memory = await recalled(*of, **more)
-        await asyncio.to_thread(commit)
+        looks.append(len(looks) + 1)
+        if looks == [1]:
+            await asyncio.to_thread(job)
         return memory
 
-    monkeypatch.setattr("app.cli.pipeline.audit.recalled", recalled_before_a_commit)
-    code, report = audit(lake.uri)
-    assert (code, report["lake"]) == (0, [])
-    assert asyncio.run(known(database_url, lake)) == {"bronze": 2 if is_noted else 1}
+    monkeypatch.setattr("app.cli.pipeline.audit.recalled", recalled_before_a_job)
+    return looks
+
+
+def retained(lake: LakeStorage, before: date) -> None:
+    """Delete the days before this one, as `hookwire pipeline retain` does."""
+    retain(lake, bronze(lake), before, "run")
+    note_bounds(load_settings(), lake, {"": before.isoformat()})
+
+
+def written_again(lake: LakeStorage, events: Sequence[SelftestRecord], hours_kept: int = 0) -> None:
+    """Replace all files and delete the replaced ones, at once as an erasure does."""
+    table = bronze(lake)
+    basis = table.snapshot()
+    whole = table.write_rows([row_of(event) for event in events], basis.files[0].values, basis.number + 1)
+    table.commit(basis, Change("erase", "run", (whole,), tuple(file.path for file in basis.files)))
+    table.vacuum(hours_kept, unnamed=False)
+
+
+def test_only_files_that_a_later_commit_deletes_are_lost(lake: LakeStorage, events: Sequence[SelftestRecord]) -> None:
+    """A commit that adds files, and one whose replaced files are still there, leave what was found as it was."""
+    archived(lake.uri, events[:4])
+    held = HeldLake(lake)
+    found = held.bronze.snapshot()
+    archived(lake.uri, events[4:])
+    lost = [held.has_lost_files()]
+    written_again(lake, events, hours_kept=1)
+    lost.append(held.has_lost_files())
+    bronze(lake).vacuum(0, unnamed=False)
+    assert ([*lost, held.has_lost_files()], held.bronze.snapshot()) == ([False, False, True], found)
+
+
+def test_files_that_are_deleted_while_a_lake_is_hashed_are_not_missing(
+    spark: SparkSession, lake: LakeStorage, events: Sequence[SelftestRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The audit looks at the lake again, and proves the state that it finds."""
+    archived(lake.uri, events)
+    looked = overtaken_by(lambda: written_again(lake, events), monkeypatch)
+    code, report = unbroken_audit(lake.uri)
+    assert (code, report["lake"], report["records"], looked) == (0, [], 8, [1, 2])
+    assert [audit(lake.uri)[1][name] for name in ("records", "remembered")] == [0, 8]
+
+
+def unbroken_audit(lake_uri: str) -> tuple[int, Any]:
+    """Exit code and report of an audit that has to come to its end."""
+    try:
+        return audit(lake_uri)
+    except CommandFailed as error:
+        pytest.fail(str(error))
 
 
 async def known(database_url: str, lake: LakeStorage) -> dict[str, int]:

@@ -15,11 +15,14 @@ from db.errors import DatabaseError
 
 if TYPE_CHECKING:
     from db.pool import Session
+    from pipeline.audit.held import HeldLake
     from pipeline.audit.mark import LogMark
     from pipeline.lake import Table
     from pipeline.storage import LakeStorage
 
-__all__ = ["LogMarks", "answering", "departures", "known_marks", "marked", "note_bounds", "store_marks"]
+__all__ = [
+    "LogMarks", "answering", "departures", "held_lake", "known_marks", "marked", "note_bounds", "store_marks",
+]  # fmt: skip
 
 _CONFIRM: Final = "`hookwire pipeline retain --confirm`"
 _CURE: Final = "Restore the log from a backup, or let it count as it is by `hookwire pipeline accept-log --table {}`"
@@ -160,6 +163,14 @@ async def known_marks(session: Session, lake: LakeStorage) -> Mapping[str, LogMa
         row["table_name"]: LogMark(row["version"], row["number"], row["commit_id"], row["digest"])
         for row in await session.fetch("lake_mark.marks", lake.uri)
     }
+
+
+async def held_lake(session: Session, lake: LakeStorage) -> HeldLake:
+    """Return the lake as an audit finds it. Raises ``DatabaseError``, StorageError."""
+    from pipeline.audit.held import HeldLake
+
+    marks = await known_marks(session, lake)  # before the lake: a job may commit, and store its mark
+    return await asyncio.to_thread(HeldLake, lake, marks)
 
 
 @asynccontextmanager
