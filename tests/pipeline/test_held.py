@@ -28,6 +28,7 @@ from pipeline.audit.selftest import SelftestRecord
 from pipeline.delta.snapshot import Change, Snapshot
 from pipeline.erasure import erased_table
 from pipeline.lake import LakeDamaged, Table, bronze
+from pipeline.repair.damage import quarantined_table
 from pipeline.retention import retain
 from pipeline.storage import LakeStorage
 from pipeline.tables import lake_tables
@@ -175,7 +176,12 @@ def two_commits(lake: LakeStorage) -> tuple[Path, dict[str, LogMark]]:
         batch(table, {"event_id": f"evt_{number}", "event_number": number})
     mark = mark_of(table)
     assert mark is not None
-    return Path(lake.uri.removeprefix("file://")) / table.name / "_delta_log" / f"{2:020d}.json", {table.name: mark}
+    return newest_file(lake, table), {table.name: mark}
+
+
+def newest_file(lake: LakeStorage, table: Table) -> Path:
+    """The file of the second commit behind the one that made the table."""
+    return Path(lake.uri.removeprefix("file://")) / table.name / "_delta_log" / f"{2:020d}.json"
 
 
 def departed(known: Mapping[str, LogMark], tables: Sequence[Table]) -> list[str]:
@@ -211,6 +217,28 @@ def test_a_commit_during_an_audit_raises_no_alarm_and_is_not_confirmed(
     code, report = audit(lake.uri)
     assert (code, report["lake"], looked) == (0, [], [1])
     assert asyncio.run(known(database_url, lake)) == {"bronze": 2 if is_noted else 1}
+
+
+@pytest.mark.parametrize("made", [typed, quarantined_table])
+def test_a_log_that_a_person_restores_and_accepts_during_an_audit_stays_accepted(
+    spark: SparkSession, lake: LakeStorage, events: Sequence[SelftestRecord], database_url: str,
+    monkeypatch: pytest.MonkeyPatch, made: Callable[[LakeStorage], Table],
+) -> None:  # fmt: skip
+    """The audit opens one of these tables before its log is restored, and the other one after that."""
+    archived(lake.uri, events)
+    table = made(lake)
+    for _ in range(2):
+        table.amend(lambda _: Change("archive", "run"))
+    noted(lake)
+
+    def restored() -> None:
+        newest_file(lake, table).unlink()
+        LogMarks(load_settings(), lake, [made(lake)]).accept()
+
+    overtaken_by(restored, monkeypatch)
+    code, report = audit(lake.uri)
+    assert (code, report["lake"]) == (0, [])
+    assert asyncio.run(known(database_url, lake)) == {"bronze": 1, table.name: 1}
 
 
 def overtaken_by(job: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -25,7 +25,7 @@ from app.cli.pipeline.auditing.report import AuditReport, print_report
 from app.cli.pipeline.auditing.seals import known_seals, more_unproved, note_unproved, noted_since
 from app.cli.pipeline.auditing.webhooks import names_unaccounted, webhook_findings
 from app.cli.pipeline.lake import Conf, Lake, lake_of, session, tell, told_failures, with_conf
-from app.cli.pipeline.marks import departures, held_lake, store_marks
+from app.cli.pipeline.marks import departures_of, held_lake, store_marks
 from app.settings.settings import Settings
 from runtime.counted import counted
 
@@ -195,7 +195,7 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
             spark, held, incarnation, begin, until, question.late_seconds, seals, memory.proved_day, memory.left_out
         )
         differences = [
-            *await departures(held.marks, held.tables), *await before_ledger(connection), *memory.changed,
+            *await departures_of(connection, held), *await before_ledger(connection), *memory.changed,
             *await asyncio.to_thread(audit.differences_seen, question.examples_max),
         ]  # fmt: skip
         kept = datetime.now(UTC) - timedelta(days=settings.retention_days or _FOR_EVER_DAYS)
@@ -228,7 +228,7 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
         if report.exit_code == 0 and question.is_of_all:
             await note_unproved(connection, storage, seals, until, unsealed)
         if not report.found:
-            await store_marks(connection, storage, held.tables)
+            await store_marks(connection, storage, held.tables, held.marks)
         noted.counts = {"records": records, "unequal": unequal, "findings": report.count, "aged": memory.aged}
         noted.counts |= {"confirmed": len(memory.confirmed)}
         noted.state = "findings" if report.count else noted.state

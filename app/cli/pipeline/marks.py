@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from pipeline.storage import LakeStorage
 
 __all__ = [
-    "LogMarks", "answering", "departures", "held_lake", "known_marks", "marked", "note_bounds", "store_marks",
+    "LogMarks", "answering", "departures", "departures_of", "held_lake", "known_marks", "marked", "note_bounds",
+    "store_marks",
 ]  # fmt: skip
 
 _CONFIRM: Final = "`hookwire pipeline retain --confirm`"
@@ -135,15 +136,41 @@ async def departures(known: Mapping[str, LogMark], tables: Sequence[Table]) -> l
     return [f"{sentence}. {_CURE.format(name)}" for name, sentence in found if sentence is not None]
 
 
-async def store_marks(session: Session, lake: LakeStorage, tables: Sequence[Table]) -> None:
+async def departures_of(session: Session, held: HeldLake) -> list[str]:
+    """Return :func:`departures` of a lake that an audit judges. Raises ``DatabaseError``, LakeDamaged.
+
+    A person may restore a log and accept it during the audit. A table that is opened after that has not lost a commit.
+    """
+    if not await departures(held.marks, held.tables):
+        return []
+    accepted = _accepted(held.marks, await known_marks(session, held.storage))
+    return await departures(held.marks, [table for table in held.tables if table.name not in accepted])
+
+
+def _accepted(early: Mapping[str, LogMark], known: Mapping[str, LogMark]) -> set[str]:
+    """Return the tables whose mark a person has lowered, replaced or removed since; a job only raises it."""
+    kept = {
+        name for name, mark in early.items()
+        if name in known and (known[name] == mark or known[name].version > mark.version)
+    }  # fmt: skip
+    return {*early} - kept
+
+
+async def store_marks(
+    session: Session, lake: LakeStorage, tables: Sequence[Table], early: Mapping[str, LogMark] | None = None
+) -> None:
     """Store the newest commit of each table, unless a newer one is known, or its log lacks the known one.
 
-    Such a log keeps its mark, so that it is named. Raises ``DatabaseError``, LakeDamaged.
+    Such a log keeps its mark, so that it is named. ``early``: the marks that were known before the tables were opened.
+    What a person has accepted since stays as it is. Raises ``DatabaseError``, LakeDamaged.
     """
     from pipeline.audit.mark import departure, mark_of
 
     known = await known_marks(session, lake)
+    accepted = _accepted(early or {}, known)
     for table in tables:
+        if table.name in accepted:
+            continue
         mark = await asyncio.to_thread(mark_of, table)
         before = known.get(table.name)
         if mark is not None and (before is None or await asyncio.to_thread(departure, table, before) is None):
