@@ -26,6 +26,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.pipeline import INCARNATION, generated, ledger_of, seconds
 from pipeline.audit.evidence import evidence
+from pipeline.audit.held import HeldLake
 from pipeline.audit.lake_audit import LakeAudit
 from pipeline.delta.snapshot import Change, DataFile, Snapshot, State
 from pipeline.lake import Table, bronze
@@ -120,7 +121,7 @@ def table_uri(folder: Path) -> str:
 
 
 def audit(spark: SparkSession, lake: LakeStorage, owed: Sequence[Mapping[str, Any]]) -> None:
-    cells = LakeAudit(spark, lake, INCARNATION, SINCE, SINCE + timedelta(days=1), 3600).compare(owed)
+    cells = LakeAudit(spark, HeldLake(lake), INCARNATION, SINCE, SINCE + timedelta(days=1), 3600).compare(owed)
     assert cells, "the day has cells"
     assert not any(cell.differs for cell in cells), "the lake is clean"
 

@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.pipeline import INCARNATION, ledger_of
 from pipeline.audit.evidence import evidence
+from pipeline.audit.held import HeldLake
 from pipeline.audit.lake_audit import LakeAudit
 from pipeline.compaction import Upkeep
 from pipeline.delta.snapshot import Change, DataFile, State
@@ -107,7 +108,7 @@ def looked_at(spark: SparkSession, lake: LakeStorage, folder: Path) -> None:
     owed = [{**each.asDict(), "hour": each["hour"].astimezone(UTC)} for each in found]
     for number in range(2):
         began = time.perf_counter()
-        audit = LakeAudit(spark, lake, INCARNATION, hours[0], hours[1], 3600)
+        audit = LakeAudit(spark, HeldLake(lake), INCARNATION, hours[0], hours[1], 3600)
         differences = audit.differences_seen(10)
         seen = time.perf_counter() - began
         cells = audit.compare(owed)

@@ -46,6 +46,7 @@ from app.settings.settings import load_settings
 from benchmarks.harness import Harness, running_harness
 from db.direct import connect_direct
 from db.pool import PoolOptions, Session, open_database
+from pipeline.audit.held import HeldLake
 from pipeline.audit.inquiry import Cell
 from pipeline.audit.seal import SealKeys
 from pipeline.delta.snapshot import Change, DataFile, State
@@ -328,7 +329,7 @@ class Night:
             is_idempotent = settings.kafka_mode == "idempotent"
             options = (await incarnation_of(session), settings.pipeline_late_seconds, is_idempotent, seals.since)
             # On S3 no executor hashes a file, so no Spark is needed.
-            memory = await recalled(session, None, store, owed, options, span["since"].date())
+            memory = await recalled(session, None, HeldLake(store), owed, options, span["since"].date())
             cells = [
                 Cell(
                     row["topic"], row["hour"], row["bucket"], row["owed"], row["owed_low"], row["owed_high"],
@@ -336,7 +337,7 @@ class Night:
                 )
                 for row in owed
             ]  # fmt: skip
-            await memory.store(session, bronze(store).snapshot(), span["since"], span["until"], cells, (), {})
+            await memory.store(session, span["since"], span["until"], cells, (), {})
 
 
 def measured(night: Night, days: int, *, remembers: bool) -> None:

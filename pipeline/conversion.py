@@ -15,7 +15,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.delta.snapshot import DataFile, State
+from pipeline.delta.snapshot import Change, DataFile, Snapshot, State
 from pipeline.lake import LakeDamaged, Table
 from pipeline.storage import LakeStorage
 
@@ -83,7 +83,7 @@ def convert(lake: LakeStorage, table: Table, run: str) -> Converted | None:
     if found is None:
         return None
     if not table.is_made():
-        table.adopt(found.files, found.state, run)
+        table.commit(Snapshot(), Change("convert", run, tuple(found.files), state=found.state))
     for path in lake.files(f"{table.name}/log"):
         lake.move(path, f"before-delta/{path}")
     return found

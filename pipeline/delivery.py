@@ -1,4 +1,4 @@
-"""Deliveries: one row for each attempt at a webhook, with the class of a failure (PL-02).
+"""Deliveries: one row for each attempt at a webhook, with the class of a failure.
 
 This is a silver table. It has no keys, payloads or answers, so erasure does not touch it.
 """
@@ -26,9 +26,9 @@ ATTEMPT: Final = (
 _COLUMNS: Final = f"{ATTEMPT}, error_class string, dt date"
 
 
-def delivery_table(lake: LakeStorage) -> Table:
+def delivery_table(lake: LakeStorage, of: type[Table] = Table) -> Table:
     """Return the silver table, with a folder for each day on which attempts began."""
-    return Table(lake, "deliveries", struct_of(_COLUMNS), ("dt",))
+    return of(lake, "deliveries", struct_of(_COLUMNS), ("dt",))
 
 
 def deliveries(attempts: DataFrame) -> DataFrame:

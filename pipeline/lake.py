@@ -34,13 +34,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction, RemoveAction
 from pyarrow import ArrowException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from pipeline.delta.actions import addition, listed, removal
-from pipeline.delta.columns import missing, whole
+from pipeline.delta.actions import actions_of, listed
+from pipeline.delta.columns import columns_of, missing, whole
 from pipeline.delta.foreign import remembered
 from pipeline.delta.head import LogHead
 from pipeline.delta.log import COLUMNS, OURS, DeltaLog, LogEntry
@@ -92,7 +91,7 @@ class Table:
             return Snapshot()
         with self._damage_named():
             files = tuple(sorted(listed(table, self._partitions, self._rows_in), key=lambda file: file.path))
-            number = table.transaction_version(OURS) or 0
+            number = self._number(table)
             newest, foreign = self._log.walked_from(table.version())
         if number != (0 if newest is None else newest["number"]):
             raise LakeDamaged(f"{self._log_name} lacks our newest commits: restore it from a backup")
@@ -123,7 +122,7 @@ class Table:
         if last is not None:
             return last.version, last.number
         opened = self.opened()
-        return None if opened is None else (opened.version(), opened.transaction_version(OURS) or 0)
+        return None if opened is None else (opened.version(), self._number(opened))
 
     def read(self, spark: SparkSession, snapshot: Snapshot | None = None) -> DataFrame:
         """Return the rows of a snapshot, by default the present one."""
@@ -187,10 +186,7 @@ class Table:
             "sha256": {file.path: file.sha256 for file in change.added},
         }  # fmt: skip
         now = int(time.time() * 1000)
-        actions: list[AddAction | RemoveAction] = [
-            removal(present[path], self._partitions, now) for path in change.removed
-        ]
-        actions += [addition(file, self._partitions, now) for file in change.added]
+        actions = actions_of(change.added, [present[path] for path in change.removed], self._partitions, now)
         properties = CommitProperties(json.loads(json.dumps({OURS: ours})), None, [Transaction(OURS, number)])
         with self._damage_named():
             after = self._head.add(basis, change, state, ours, now)
@@ -348,19 +344,26 @@ class Table:
 
     def opened(self, version: int | None = None) -> DeltaTable | None:
         """Return the table as ``deltalake`` opens it; None if it does not exist. Raises :class:`LakeDamaged`."""
-        try:
-            with reached():
-                table = DeltaTable(self._uri, version=version, storage_options=self._lake.delta_options)
+        with self._damage_named():
+            if (table := self._found(version)) is not None:
                 self._refuse(refused_for_reading(table, self.schema, self._partitions))
-                return table
-        except TableNotFoundError:
-            return None
-        except DeltaError as error:
-            raise self._damaged(error) from error
+        return table
 
-    def adopt(self, files: Sequence[DataFile], state: State, run: str) -> None:
-        """Add the files of an older version's table to this empty table (see ``pipeline.conversion``)."""
-        self.commit(Snapshot(), Change("convert", run, tuple(files), state=state))
+    def columns(self) -> StructType | None:
+        """Return the columns that the log names; None if the table does not exist. Raises :class:`LakeDamaged`."""
+        table = self._found()
+        with self._damage_named():
+            return None if table is None else columns_of(table)
+
+    def _found(self, version: int | None = None) -> DeltaTable | None:
+        with self._damage_named(), suppress(TableNotFoundError):
+            return DeltaTable(self._uri, version=version, storage_options=self._lake.delta_options)
+        return None
+
+    def _number(self, table: DeltaTable) -> int:
+        """Return the number of our newest commit, which checkpoints keep. The log is read for it."""
+        with self._damage_named():
+            return table.transaction_version(OURS) or 0
 
     @property
     def _log_name(self) -> str:
@@ -377,7 +380,7 @@ class Table:
         if self._lake.files(f"{self.name}/log"):
             raise LakeDamaged(f"{self.name} is a table of an older version: run hookwire pipeline convert once")
         has_files = any(set(self._partitions) <= folder_values(path).keys() for path in self.stored())
-        if has_files and self.opened() is None:  # Another process may have created the table in the meantime.
+        if has_files and Table._found(self) is None:  # Another process may have created the table in the meantime.
             raise LakeDamaged(f"{self.name} has files and no log ({self._log_name}): restore the log from a backup")
 
     def _version_of(self, basis: Snapshot) -> int:
@@ -412,9 +415,7 @@ class Table:
         try:
             with reached():
                 yield
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise self._damaged(error) from error
-        except DeltaError as error:
+        except (json.JSONDecodeError, UnicodeDecodeError, DeltaError) as error:
             raise self._damaged(error) from error
 
     def _damaged(self, error: Exception) -> LakeDamaged:

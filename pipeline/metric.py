@@ -1,6 +1,6 @@
-"""Metrics of each subscription by hour and topic (PL-03).
+"""Metrics of each subscription by hour and topic.
 
-This is a gold table. Percentiles are computed from attempts, never from other percentiles (PL-X08).
+This is a gold table. Percentiles are computed from attempts, never from other percentiles.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ METRICS: Final = (
 acceptance of an event to the start of an attempt."""
 
 
-def metric_table(lake: LakeStorage) -> Table:
+def metric_table(lake: LakeStorage, of: type[Table] = Table) -> Table:
     """Return the gold table, with a folder for each day."""
-    return Table(lake, "metrics", struct_of(METRICS), ("dt",))
+    return of(lake, "metrics", struct_of(METRICS), ("dt",))
 
 
 def metrics(deliveries: DataFrame) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Service levels: the share of attempts that delivered over 28 days, and the used part of the error budget (PL-04)."""
+"""Service levels: the share of attempts that delivered over 28 days, and the used part of the error budget."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ SLO: Final = (
 overdrawn."""
 
 
-def slo_table(lake: LakeStorage) -> Table:
+def slo_table(lake: LakeStorage, of: type[Table] = Table) -> Table:
     """Return the gold table, with a folder for each day; a row judges the 28 days that end with it."""
-    return Table(lake, "slo", struct_of(SLO), ("dt",))
+    return of(lake, "slo", struct_of(SLO), ("dt",))
 
 
 def slo(metrics: DataFrame, target: float) -> DataFrame:

@@ -14,10 +14,10 @@ from pipeline.typed.tables import made_tables
 __all__ = ["lake_tables"]
 
 
-def lake_tables(lake: LakeStorage) -> tuple[Table, ...]:
+def lake_tables(lake: LakeStorage, of: type[Table] = Table) -> tuple[Table, ...]:
     """Return bronze, the tables of erased and quarantined records, silver and gold. Unused tables are empty.
 
     The last ones are the typed and rejected rows of each topic and version that lies in the lake. Raises StorageError.
     """
-    aside = erased_table(lake), quarantined_table(lake)
-    return (bronze(lake), *aside, delivery_table(lake), metric_table(lake), slo_table(lake), *made_tables(lake))
+    makers = bronze, erased_table, quarantined_table, delivery_table, metric_table, slo_table
+    return (*(made(lake, of) for made in makers), *made_tables(lake, of))

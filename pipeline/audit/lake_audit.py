@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pipeline.audit.bounds import wrong_files
 from pipeline.audit.cell import LEDGER
 from pipeline.audit.evidence import BUCKETS, evidence, ghosts
-from pipeline.audit.held import HeldTable
+from pipeline.audit.held import HeldLake
 from pipeline.audit.inquiry import Cell, Finding, compare_cells, count_suspects, inquire, unexplained
 from pipeline.audit.lane import ORDER, with_order
 from pipeline.audit.proof import EARLIEST, DayTopic
@@ -24,14 +24,11 @@ from pipeline.audit.seen import differences_seen
 from pipeline.audit.side import CellName, HubEvent, Sides, sides_of
 from pipeline.audit.verdict import ACCEPTED
 from pipeline.bronze import to_bronze
-from pipeline.erasure import erased_table
 from pipeline.frame import frame_of
 from pipeline.kafka_options import SparkKafkaOptions
 from pipeline.kafka_range import Range
 from pipeline.kafka_reader import read_ranges
-from pipeline.lake import bronze
 from pipeline.retention import forgotten
-from pipeline.storage import LakeStorage
 
 __all__ = ["Accepted", "LakeAudit"]
 
@@ -68,14 +65,14 @@ class LakeAudit:
     """
 
     def __init__(
-        self, spark: SparkSession, lake: LakeStorage, incarnation: str, since: datetime, until: datetime,
+        self, spark: SparkSession, held: HeldLake, incarnation: str, since: datetime, until: datetime,
         late_seconds: float | None = None, seals: Seals | None = None, proved_day: date | None = None,
         left_out: Collection[DayTopic] = (),
     ) -> None:  # fmt: skip
         self._spark = spark
         self._incarnation = incarnation
         self._seals = seals
-        table, erased = bronze(lake, HeldTable), erased_table(lake, HeldTable)
+        table, erased = held.bronze, held.erased
         self.snapshot = table.snapshot()
         self._evidence = partial(evidence, incarnation=incarnation, late_seconds=late_seconds)
         tomorrow = datetime.now(UTC) + timedelta(days=1)
@@ -99,7 +96,7 @@ class LakeAudit:
             )
             for each in (self.snapshot, erased.snapshot())
         )
-        self._lake = lake
+        self._lake = held.storage
         self._read = ((table, days), (erased, notes))
         self._records = self._evidence(table.read(spark, days), seals=seals).where(self._is_held)
         self._has_erased = bool(notes.files)

@@ -31,11 +31,10 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from pipeline.audit.digest import digests
-from pipeline.audit.held import HeldTable
+from pipeline.audit.held import HeldLake
 from pipeline.delta.columns import missing
 from pipeline.delta.snapshot import DataFile, Snapshot
-from pipeline.erasure import erased_table
-from pipeline.lake import Table, bronze
+from pipeline.lake import Table
 from pipeline.repair.words import statistics
 from pipeline.retention import first_kept, forgotten
 from pipeline.storage import LakeStorage
@@ -139,7 +138,7 @@ class Proofs:
 
 
 def proofs_of(
-    spark: SparkSession, lake: LakeStorage, ledger: Iterable[Mapping[str, Any]], options: Sequence[object],
+    spark: SparkSession, held: HeldLake, ledger: Iterable[Mapping[str, Any]], options: Sequence[object],
     erased_events: Sequence[tuple[int, bool]] = (), first: date = date.min, known: Collection[DayTopic] = (), *,
     reads_all: bool = True,
 ) -> Proofs:  # fmt: skip
@@ -149,7 +148,7 @@ def proofs_of(
     ``first``: the first day that the ledger covers. Of earlier days only the ``known`` ones are hashed, and of the
     others the log's number of records is taken. Only earlier days are read unless ``reads_all``.
     """
-    table, erased = bronze(lake, HeldTable), erased_table(lake, HeldTable)
+    table, erased = held.bronze, held.erased
     snapshot = table.snapshot()
     is_forgotten = forgotten(snapshot)
 
@@ -160,7 +159,7 @@ def proofs_of(
     hashes: dict[DayTopic, list[str]] = {}
     numbers: dict[DayTopic, list[int]] = {}
     for of, files in ((table, snapshot.where(is_wanted)), (erased, erased.snapshot().where(is_wanted))):
-        for place, path, text in _hashed(spark, lake, of, files):
+        for place, path, text in _hashed(spark, held.storage, of, files):
             parts.setdefault(place, []).append(text)
             hashes.setdefault(place, []).append(f"{of.name} {path} {sha256(text.encode()).hexdigest()}")
     records: Counter[DayTopic] = Counter()

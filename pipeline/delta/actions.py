@@ -16,14 +16,22 @@ from deltalake.transaction import AddAction, RemoveAction
 from pipeline.delta.snapshot import DataFile
 from pipeline.delta.statistics import NUMBER
 
-__all__ = ["addition", "commit_of", "listed", "removal"]
+__all__ = ["actions_of", "commit_of", "listed"]
 
 _KEPT: Final = "/:=+"
 """Letters of a path that need no escape in the log."""
 
 
-def addition(file: DataFile, partitions: Sequence[str], now: int) -> AddAction:
-    """Return the action that adds a file; ``now`` is in milliseconds."""
+def actions_of(
+    added: Sequence[DataFile], removed: Sequence[DataFile], partitions: Sequence[str], now: int
+) -> list[AddAction | RemoveAction]:
+    """Return the actions that remove and add these files; ``now`` is in milliseconds."""
+    gone = [RemoveAction(each.path, True, now, size=each.bytes, partition_values=_values(each, partitions))
+            for each in removed]  # fmt: skip
+    return [*gone, *(_addition(file, partitions, now) for file in added)]
+
+
+def _addition(file: DataFile, partitions: Sequence[str], now: int) -> AddAction:
     low, high = file.numbers or (None, None)
     bounds = {} if low is None else {"minValues": {NUMBER: low}, "maxValues": {NUMBER: high}}
     stats = json.dumps({"numRecords": file.rows, **bounds})
@@ -39,7 +47,7 @@ def commit_of(
     """
     parameters = {"mode": "Append", "partitionBy": json.dumps(list(partitions))}
     info = {"timestamp": now, "operation": "WRITE", "operationParameters": parameters, "engineInfo": app, app: ours}
-    added = [addition(file, partitions, now) for file in files]
+    added = [_addition(file, partitions, now) for file in files]
     lines: list[dict[str, Any]] = [
         {"commitInfo": info},
         *({"add": {
@@ -49,11 +57,6 @@ def commit_of(
         {"txn": {"appId": app, "version": ours["number"]}},
     ]  # fmt: skip
     return b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines)
-
-
-def removal(file: DataFile, partitions: Sequence[str], now: int) -> RemoveAction:
-    """Return the action that removes a file; ``now`` is in milliseconds."""
-    return RemoveAction(file.path, True, now, size=file.bytes, partition_values=_values(file, partitions))
 
 
 def listed(table: DeltaTable, partitions: Sequence[str], rows_in: Callable[[DataFile], int]) -> Iterator[DataFile]:

@@ -7,7 +7,12 @@ import json
 from deltalake import DeltaTable, Field, Schema
 from pyspark.sql.types import StructType
 
-__all__ = ["missing", "whole"]
+__all__ = ["columns_of", "missing", "whole"]
+
+
+def columns_of(table: DeltaTable) -> StructType:
+    """Return the columns in the log's schema."""
+    return StructType.fromJson(json.loads(table.schema().to_json()))
 
 
 def missing(table: DeltaTable, ours: StructType) -> list[Field]:
@@ -18,6 +23,6 @@ def missing(table: DeltaTable, ours: StructType) -> list[Field]:
 
 def whole(table: DeltaTable | None, ours: StructType) -> StructType:
     """Return our columns, and those that a newer version or another tool added."""
-    found = [] if table is None else StructType.fromJson(json.loads(table.schema().to_json())).fields
+    found = [] if table is None else columns_of(table).fields
     names = {name.lower() for name in ours.names}
     return StructType([*ours.fields, *(field for field in found if field.name.lower() not in names)])

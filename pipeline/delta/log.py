@@ -78,9 +78,16 @@ class DeltaLog:
     def __init__(self, lake: LakeStorage, folder: str) -> None:
         self._lake = lake
         self._folder = folder
+        self._held: dict[int, LogEntry | None] = {}
+
+    def hold(self, version: int) -> None:
+        """Read a commit, unless it is held. From now on :meth:`entry` returns it as it is now."""
+        self._held[version] = self.entry(version)
 
     def entry(self, version: int) -> LogEntry | None:
         """Return a commit; None if it is not there, or if a checkpoint has replaced it."""
+        if version in self._held:
+            return self._held[version]
         try:
             return LogEntry(version, self._lake.read(self._path(version)))
         except FileNotFoundError:
@@ -147,16 +154,15 @@ class DeltaLog:
         found: list[ForeignCommit] = []
         known_to = -1
         for entry in self.back_from(version):
-            if entry.version <= known_to:
-                break
             ours = entry.ours
+            newest = newest or ours
             if ours is None:
                 found += filter(None, [entry.foreign])
-                continue
-            newest = newest or ours
-            if "foreign" in ours["state"] and known_to < 0:
+            elif "foreign" in ours["state"] and known_to < 0:
                 known_to = ours["basis"]
                 found += State.of(ours["state"]).foreign
+            if entry.version - 1 <= known_to:
+                break
         return newest, tuple(sorted(found, key=lambda commit: commit.version))
 
 

@@ -210,6 +210,6 @@ def _note(quarantined: Table, table: Table, found: list[Damage], run: str) -> No
     quarantined.amend(lambda _: Change("check", run, (added,)))
 
 
-def quarantined_table(lake: LakeStorage) -> Table:
+def quarantined_table(lake: LakeStorage, of: type[Table] = Table) -> Table:
     """Return the table of files in quarantine, each with its reason."""
-    return Table(lake, "quarantined", struct_of(QUARANTINED), ("dt",))
+    return of(lake, "quarantined", struct_of(QUARANTINED), ("dt",))

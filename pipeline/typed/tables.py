@@ -11,14 +11,11 @@ version never changes, so the columns of a table never do.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Final
 
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -34,9 +31,9 @@ from pyspark.sql.types import (
 
 from pipeline.delta.reading import READERS_OWN
 from pipeline.delta.snapshot import Change, DataFile
-from pipeline.lake import Table
+from pipeline.lake import LakeDamaged, Table
 from pipeline.schema import BRONZE_PARTITIONS
-from pipeline.storage import LakeStorage, reached
+from pipeline.storage import LakeStorage
 from pipeline.typed.fit import PATH, REASON
 from pipeline.typed.shape import Kind, Shape
 
@@ -100,19 +97,19 @@ def _table(lake: LakeStorage, name: str, columns: StructType) -> Table:
     return Table(lake, name, StructType([*ENVELOPE, *columns.fields, *PARTITIONS]), BRONZE_PARTITIONS)
 
 
-def made_tables(lake: LakeStorage) -> list[Table]:
+def made_tables(lake: LakeStorage, of: type[Table] = Table) -> list[Table]:
     """Return the tables of all topics and versions that lie in the lake, with the columns that their logs name.
 
     A table of which only files in quarantine are left is among them; it is empty. Raises :class:`StorageError`.
     """
     topics = (folder for name in _FOLDERS for place in _PLACES for folder in lake.folders(f"{place}{name}"))
     names = (name.removeprefix(_PLACES[1]) for topic in topics for name in sorted(lake.folders(topic)))
-    return [_made(lake, name) for name in dict.fromkeys(names) if _NAME.fullmatch(name)]
+    return [_made(lake, name, of) for name in dict.fromkeys(names) if _NAME.fullmatch(name)]
 
 
 def named_table(lake: LakeStorage, name: str) -> Table | None:
     """Return the table of this name, also if it was deleted; None if no topic and version can have it."""
-    return _made(lake, name) if _NAME.fullmatch(name) else None
+    return _made(lake, name, Table) if _NAME.fullmatch(name) else None
 
 
 def forget_days(lake: LakeStorage, files: Collection[DataFile], job: str, run: str) -> None:
@@ -125,13 +122,12 @@ def forget_days(lake: LakeStorage, files: Collection[DataFile], job: str, run: s
             table.amend(lambda basis: Change(job, run, state=basis.state.without_days(files)))
 
 
-def _made(lake: LakeStorage, name: str) -> Table:
+def _made(lake: LakeStorage, name: str, of: type[Table]) -> Table:
     """Return a table as its log describes it. Whoever reads a table with a damaged log learns of the damage."""
-    columns = StructType([*ENVELOPE, *PARTITIONS])
-    with suppress(DeltaError), reached():
-        opened = DeltaTable(lake.spark_path(name), storage_options=lake.delta_options)
-        columns = StructType.fromJson(json.loads(opened.schema().to_json()))
-    return Table(lake, name, columns, BRONZE_PARTITIONS)
+    table = of(lake, name, StructType([*ENVELOPE, *PARTITIONS]), BRONZE_PARTITIONS)
+    with suppress(LakeDamaged):
+        table.schema = table.columns() or table.schema
+    return table
 
 
 def newest(tables: Iterable[Table]) -> dict[str, Table]:

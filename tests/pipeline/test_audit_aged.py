@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 
 from app.cli.failure import CommandFailed
 from app.cli.main import application
+from pipeline.audit.digest import digests
 from pipeline.audit.proof import plain
 from pipeline.audit.selftest import HOUR, SelftestRecord
 from pipeline.erasure import erased_table
@@ -25,6 +27,7 @@ from tests.pipeline.foreign import batch, row_of
 from tests.pipeline.test_audit_command import audit
 from tests.pipeline.test_audit_memory import D, day_of, events, judged, put, stored, taken
 from tests.pipeline.test_audit_omissions import done
+from tests.pipeline.test_held import overtaken_by, retained, unbroken_audit
 from tests.pipeline.test_tampering import executed, found_in
 
 __all__ = ["events", "put"]
@@ -77,6 +80,35 @@ def test_days_that_the_ledger_has_dropped_are_left_out_and_counted(
     assert "left out: 3 records of days before 2026-01-16, which the ledger does not cover" in " ".join(
         done.stdout.split()
     )
+
+
+def test_days_that_retention_deletes_while_a_lake_is_hashed_are_not_missing(
+    lake_uri: str, events: Sequence[SelftestRecord], put: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(events, [day_of(place) for place in range(len(events))])
+    looked = overtaken_by(lambda: retained(LakeStorage(lake_uri), D[1]), monkeypatch)
+    code, report = unbroken_audit(lake_uri)
+    assert (code, judged(report), report["lake"], looked) == (0, (5, 0, 0), [], [1, 2])
+    assert judged(audit(lake_uri)[1]) == (0, 5, 0)
+
+
+def test_an_aged_day_that_retention_deletes_while_it_is_hashed_is_not_changed(
+    lake_uri: str, events: Sequence[SelftestRecord], put: Callable[..., None], database_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The hashes of an audit lacked its files, and it had to be restored from a backup."""
+    put(events, [day_of(place) for place in range(len(events))])
+    assert audit(lake_uri)[0] == 0
+    aged(database_url, D[1])
+
+    def late_digests(*of: Any) -> list[str]:
+        retained(LakeStorage(lake_uri), D[1])
+        return digests(*of)
+
+    monkeypatch.setattr("pipeline.audit.proof.digests", late_digests)
+    code, report = audit(lake_uri)
+    assert (code, judged(report), report["lake"]) == (0, (0, 5, 0), [])
+    assert asyncio.run(stored(database_url)) == D[1:3]
 
 
 def test_a_day_that_was_proved_in_time_stays_proved_as_long_as_its_files_do(

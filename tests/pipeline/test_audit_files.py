@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from pipeline.audit import bounds
+from pipeline.audit.held import HeldLake
 from pipeline.audit.inquiry import in_question
 from pipeline.audit.lake_audit import Accepted, LakeAudit
 from pipeline.audit.mark import departure, mark_of
@@ -65,7 +66,7 @@ def lake(whole: Path, tmp_path: Path) -> LakeStorage:
 
 
 def audit_of(spark: SparkSession, lake: LakeStorage, seals: Seals | None = None) -> LakeAudit:
-    return LakeAudit(spark, lake, INCARNATION, HOUR, HOUR + timedelta(hours=1), seals=seals)
+    return LakeAudit(spark, HeldLake(lake), INCARNATION, HOUR, HOUR + timedelta(hours=1), seals=seals)
 
 
 def judged(spark: SparkSession, lake: LakeStorage) -> tuple[list[str], set[tuple[str, str]]]:

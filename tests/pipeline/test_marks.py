@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from app.cli.pipeline.marks import departures, store_marks
+import pytest
+
+from app.cli.pipeline.marks import departures, departures_of, known_marks, store_marks
+from pipeline.audit.held import HeldLake
 from pipeline.lake import bronze
 from pipeline.storage import LakeStorage
 from tests.app.conftest import opened
@@ -25,7 +28,77 @@ async def test_a_log_that_was_cut_keeps_its_mark_and_is_named_with_its_table(
         (tmp_path / "lake" / "bronze" / "_delta_log" / f"{version:020d}.json").unlink()
         committed(table, 2)
         await store_marks(session, lake, [table])
-        found = await departures(session, lake, [table])
+        found = await departures(await known_marks(session, lake), [table])
 
     named = (f"bronze: commit {version} ", "accept-log --table bronze`")
     assert [[part in sentence for part in named] for sentence in found] == [[True, True]]
+
+
+class Person:
+    """Somebody who restores the log of bronze from a backup that lacks its newest commit."""
+
+    def __init__(self, lake: LakeStorage, folder: Path, session: Any) -> None:
+        self.lake = lake
+        self.session = session
+        self._log = folder / "lake" / "bronze" / "_delta_log"
+
+    def restore(self) -> None:
+        (self._log / f"{2:020d}.json").unlink()
+
+    async def forget(self) -> None:
+        await self.session.execute("lake_mark.forget_mark", self.lake.uri, "bronze")
+
+    async def accept(self) -> None:
+        await self.forget()
+        await store_marks(self.session, self.lake, [bronze(self.lake)])
+
+    async def accept_another(self) -> None:
+        """Accept a log whose newest commit a job has made again."""
+        committed(bronze(self.lake), 1)
+        await self.accept()
+
+
+ANSWERS = ["forget", "accept", "accept_another"]
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+async def test_an_audit_leaves_a_mark_that_a_person_lowers_or_forgets_meanwhile(
+    lake_uri: str, tmp_path: Path, database_url: str, answer: str
+) -> None:
+    """The audit stored the mark of the state that it had judged, and every job refused the log from then on."""
+    lake = LakeStorage(lake_uri)
+    async with opened(database_url) as (database, _):
+        session: Any = database
+        person = Person(lake, tmp_path, session)
+        held = await judged(session, lake)
+        held.bronze.newest()
+        person.restore()
+        await getattr(person, answer)()
+        present = await known_marks(session, lake)
+        await store_marks(session, lake, held.tables, held.marks)
+        assert await known_marks(session, lake) == present
+        assert await departures(present, [bronze(lake)]) == []
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+async def test_a_log_that_a_person_restores_and_accepts_during_an_audit_is_not_cut(
+    lake_uri: str, tmp_path: Path, database_url: str, answer: str
+) -> None:
+    """Only what the database still knows is compared with a table that is opened late in an audit."""
+    lake = LakeStorage(lake_uri)
+    async with opened(database_url) as (database, _):
+        session: Any = database
+        person = Person(lake, tmp_path, session)
+        held = await judged(session, lake)
+        person.restore()
+        [sentence] = await departures_of(session, HeldLake(lake, held.marks))
+        assert "bronze: the log ends with commit 1" in sentence
+        await getattr(person, answer)()
+        assert await departures_of(session, held) == []
+
+
+async def judged(session: Any, lake: LakeStorage) -> HeldLake:
+    """A lake with two commits that the database knows, as an audit begins to judge it."""
+    committed(bronze(lake), 2)
+    await store_marks(session, lake, [bronze(lake)])
+    return HeldLake(lake, await known_marks(session, lake))

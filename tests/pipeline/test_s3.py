@@ -16,6 +16,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from pipeline.audit.held import HeldLake
 from pipeline.audit.proof import proofs_of
 from pipeline.failure import hadoop_version
 from pipeline.lake import bronze
@@ -154,14 +155,14 @@ def test_what_was_proved_is_not_read_again(s3: tuple[S3Options, Path], monkeypat
     read: list[str] = []
     monkeypatch.setattr(LakeStorage, "sha256", lambda _, path: read.append(path))
     spark = cast(SparkSession, None)
-    before, again = (proofs_of(spark, store, [], ["x"]).days for _ in range(2))
+    before, again = (proofs_of(spark, HeldLake(store), [], ["x"]).days for _ in range(2))
     assert (before, len(before), read) == (again, 4, [])
     file = bronze(store).snapshot().files[0]
     content = store.read(f"bronze/{file.path}")
     store.replace(f"bronze/{file.path}", content[:-5] + b"x" + content[-4:])
-    changed = proofs_of(spark, store, [], ["x"]).days
+    changed = proofs_of(spark, HeldLake(store), [], ["x"]).days
     assert [place for place in before if changed[place] != before[place]] == [(file.day, "orders")]
     store.delete([f"bronze/{file.path}"])
-    gone = proofs_of(spark, store, [], ["x"]).days[file.day, "orders"]
+    gone = proofs_of(spark, HeldLake(store), [], ["x"]).days[file.day, "orders"]
     assert gone not in (before[file.day, "orders"], changed[file.day, "orders"])
     assert read == []

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,12 +25,13 @@ from app.cli.pipeline.auditing.report import AuditReport, print_report
 from app.cli.pipeline.auditing.seals import known_seals, more_unproved, note_unproved, noted_since
 from app.cli.pipeline.auditing.webhooks import names_unaccounted, webhook_findings
 from app.cli.pipeline.lake import Conf, Lake, lake_of, session, tell, told_failures, with_conf
-from app.cli.pipeline.marks import departures, store_marks
+from app.cli.pipeline.marks import departures_of, held_lake, store_marks
 from app.settings.settings import Settings
 from runtime.counted import counted
 
 if TYPE_CHECKING:
     from db.pool import Row, Session
+    from pipeline.audit.held import HeldLake
     from pipeline.audit.inquiry import Cell, Finding
     from pipeline.audit.lake_audit import LakeAudit
     from pipeline.audit.proof import DayTopic
@@ -173,32 +174,28 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
     from pipeline.audit.inquiry import in_question
     from pipeline.audit.lake_audit import LakeAudit
     from pipeline.runs import recorded_run
-    from pipeline.tables import lake_tables
 
     incarnation = await incarnation_of(connection)
     ledger = await compare_ledger(connection, incarnation)
     since, until = await _hours(connection, question)
     owed = await connection.fetch("lake.cells", settings.kafka_topic_prefix, since, until)
-    tables = lake_tables(storage)
+    held = await held_lake(connection, storage)
     with recorded_run(storage, "audit", {"since": since.isoformat(), "until": until.isoformat()}) as noted:
         seals = await known_seals(connection, settings, storage)
         options = (incarnation, question.late_seconds, _repeats_are_legal(settings), seals.since)
         spark = await asyncio.to_thread(session, "audit", settings)
-        memory = AuditMemory(storage)
+        memory = AuditMemory(storage.uri)
         if question.is_of_all:
-            memory = await recalled(
-                connection, spark, storage, owed, options, since.date(), reads_all=question.is_nightly,
-                confirms=question.confirms,
-            )  # fmt: skip
+            held, memory = await _recalled(connection, spark, held, owed, options, since.date(), question)
         begin, whole = max(since, memory.begin or since), owed
         owed = [row for row in owed if row["hour"] >= begin]
         span = f"{begin:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}"
         tell(f"ledger: {counted(ledger.findings, 'finding')}; reading the lake from {span}")
         audit = LakeAudit(
-            spark, storage, incarnation, begin, until, question.late_seconds, seals, memory.proved_day, memory.left_out
+            spark, held, incarnation, begin, until, question.late_seconds, seals, memory.proved_day, memory.left_out
         )
         differences = [
-            *await departures(connection, storage, tables), *await before_ledger(connection), *memory.changed,
+            *await departures_of(connection, held), *await before_ledger(connection), *memory.changed,
             *await asyncio.to_thread(audit.differences_seen, question.examples_max),
         ]  # fmt: skip
         kept = datetime.now(UTC) - timedelta(days=settings.retention_days or _FOR_EVER_DAYS)
@@ -216,27 +213,46 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
         known = {row["topic"]: row["first_day"].isoformat() for row in bounds}
         records, unequal = sum(cell.records for cell in cells), len(in_question(cells))
         unproved = sum(cell.has_contents is None and cell.bucket is not None for cell in cells)
-        aged = sum(memory.left_out.values())
         unsealed = sum(cell.unproved for cell in cells) + memory.unsealed
         differences += more_unproved(seals, unsealed)
         report = AuditReport(
             since, until, ledger, len(cells), hours, records, memory.records,
-            (audit.outside or 0) - memory.records - aged, read.unarchived, unequal, unproved + memory.unproved,
+            (audit.outside or 0) - memory.records - memory.aged, read.unarchived, unequal, unproved + memory.unproved,
             read.unjudged, findings,
             [*differences, *erasures.differences], erasures.erased, erasures.unconfirmed,
             deleted_days(audit.snapshot.state.kept, known, whole), unsealed,
-            await noted_since(connection, storage, audit, seals), aged, memory.confirmed,
+            await noted_since(connection, storage, audit, seals), memory.aged, memory.confirmed,
         )  # fmt: skip
         if question.is_nightly and report.exit_code == 0:
-            await memory.store(connection, audit.snapshot, begin, until, cells, read.waiting, audit.early)
+            await memory.store(connection, begin, until, cells, read.waiting, audit.early)
         if report.exit_code == 0 and question.is_of_all:
             await note_unproved(connection, storage, seals, until, unsealed)
         if not report.found:
-            await store_marks(connection, storage, tables)
-        noted.counts = {"records": records, "unequal": unequal, "findings": report.count, "aged": aged}
+            await store_marks(connection, storage, held.tables, held.marks)
+        noted.counts = {"records": records, "unequal": unequal, "findings": report.count, "aged": memory.aged}
         noted.counts |= {"confirmed": len(memory.confirmed)}
         noted.state = "findings" if report.count else noted.state
     return report
+
+
+async def _recalled(
+    connection: Session, spark: Any, held: HeldLake, owed: Sequence[Row], options: Sequence[Any], first: date,
+    question: Question,
+) -> tuple[HeldLake, AuditMemory]:  # fmt: skip
+    """Return the lake, and the proofs of earlier audits (see :func:`recalled`).
+
+    The files may be hashed for an hour. If a job deletes some of them meanwhile, as an erasure does, look at the lake
+    again, once. What was hashed is not the state to judge: a day that retention deletes would be called changed.
+    """
+    memory = await recalled(
+        connection, spark, held, owed, options, first, reads_all=question.is_nightly, confirms=question.confirms
+    )
+    if not await asyncio.to_thread(held.has_lost_files):
+        return held, memory
+    tell("a job has deleted files of the lake meanwhile: looking at it again")
+    held = await held_lake(connection, held.storage)
+    again = await recalled(connection, spark, held, owed, options, first, reads_all=question.is_nightly)
+    return held, replace(again, confirmed=memory.confirmed)
 
 
 def _without_strangers(

@@ -15,11 +15,15 @@ from db.errors import DatabaseError
 
 if TYPE_CHECKING:
     from db.pool import Session
+    from pipeline.audit.held import HeldLake
     from pipeline.audit.mark import LogMark
     from pipeline.lake import Table
     from pipeline.storage import LakeStorage
 
-__all__ = ["LogMarks", "answering", "departures", "marked", "note_bounds", "store_marks"]
+__all__ = [
+    "LogMarks", "answering", "departures", "departures_of", "held_lake", "known_marks", "marked", "note_bounds",
+    "store_marks",
+]  # fmt: skip
 
 _CONFIRM: Final = "`hookwire pipeline retain --confirm`"
 _CURE: Final = "Restore the log from a backup, or let it count as it is by `hookwire pipeline accept-log --table {}`"
@@ -70,7 +74,7 @@ class LogMarks:
                 self._has_told = True
                 return []
             try:
-                return await departures(session, self._lake, self._tables)
+                return await departures(await known_marks(session, self._lake), self._tables)
             except DatabaseError as error:
                 tell(f"the database does not confirm the logs of the lake: {error}")
                 return []
@@ -120,27 +124,53 @@ async def _note_bounds(settings: Settings, lake: LakeStorage, kept: Mapping[str,
     return len(kept)
 
 
-async def departures(session: Session, lake: LakeStorage, tables: Sequence[Table]) -> list[str]:
-    """Return in sentences which logs lack a commit that the database knows, and the cure. Raises ``DatabaseError``,
-    LakeDamaged.
+async def departures(known: Mapping[str, LogMark], tables: Sequence[Table]) -> list[str]:
+    """Return in sentences which logs lack a commit that the database knows, and the cure. Raises LakeDamaged.
+
+    ``known`` comes from :func:`known_marks`, before the tables are opened.
     """
     from pipeline.audit.mark import departure
 
-    known = await _known(session, lake)
     named = [table for table in tables if table.name in known]
     found = [(table.name, await asyncio.to_thread(departure, table, known[table.name])) for table in named]
     return [f"{sentence}. {_CURE.format(name)}" for name, sentence in found if sentence is not None]
 
 
-async def store_marks(session: Session, lake: LakeStorage, tables: Sequence[Table]) -> None:
+async def departures_of(session: Session, held: HeldLake) -> list[str]:
+    """Return :func:`departures` of a lake that an audit judges. Raises ``DatabaseError``, LakeDamaged.
+
+    A person may restore a log and accept it during the audit. A table that is opened after that has not lost a commit.
+    """
+    if not await departures(held.marks, held.tables):
+        return []
+    accepted = _accepted(held.marks, await known_marks(session, held.storage))
+    return await departures(held.marks, [table for table in held.tables if table.name not in accepted])
+
+
+def _accepted(early: Mapping[str, LogMark], known: Mapping[str, LogMark]) -> set[str]:
+    """Return the tables whose mark a person has lowered, replaced or removed since; a job only raises it."""
+    kept = {
+        name for name, mark in early.items()
+        if name in known and (known[name] == mark or known[name].version > mark.version)
+    }  # fmt: skip
+    return {*early} - kept
+
+
+async def store_marks(
+    session: Session, lake: LakeStorage, tables: Sequence[Table], early: Mapping[str, LogMark] | None = None
+) -> None:
     """Store the newest commit of each table, unless a newer one is known, or its log lacks the known one.
 
-    Such a log keeps its mark, so that it is named. Raises ``DatabaseError``, LakeDamaged.
+    Such a log keeps its mark, so that it is named. ``early``: the marks that were known before the tables were opened.
+    What a person has accepted since stays as it is. Raises ``DatabaseError``, LakeDamaged.
     """
     from pipeline.audit.mark import departure, mark_of
 
-    known = await _known(session, lake)
+    known = await known_marks(session, lake)
+    accepted = _accepted(early or {}, known)
     for table in tables:
+        if table.name in accepted:
+            continue
         mark = await asyncio.to_thread(mark_of, table)
         before = known.get(table.name)
         if mark is not None and (before is None or await asyncio.to_thread(departure, table, before) is None):
@@ -149,13 +179,25 @@ async def store_marks(session: Session, lake: LakeStorage, tables: Sequence[Tabl
             )
 
 
-async def _known(session: Session, lake: LakeStorage) -> Mapping[str, LogMark]:
+async def known_marks(session: Session, lake: LakeStorage) -> Mapping[str, LogMark]:
+    """Return the mark of each table's log. Raises ``DatabaseError``.
+
+    A job may commit and store its mark at any time, so a log that was looked at before may lack that commit.
+    """
     from pipeline.audit.mark import LogMark
 
     return {
         row["table_name"]: LogMark(row["version"], row["number"], row["commit_id"], row["digest"])
         for row in await session.fetch("lake_mark.marks", lake.uri)
     }
+
+
+async def held_lake(session: Session, lake: LakeStorage) -> HeldLake:
+    """Return the lake as an audit finds it. Raises ``DatabaseError``, StorageError."""
+    from pipeline.audit.held import HeldLake
+
+    marks = await known_marks(session, lake)  # before the lake: a job may commit, and store its mark
+    return await asyncio.to_thread(HeldLake, lake, marks)
 
 
 @asynccontextmanager

@@ -18,10 +18,9 @@ from runtime.counted import counted
 
 if TYPE_CHECKING:
     from db.pool import Session
+    from pipeline.audit.held import HeldLake
     from pipeline.audit.inquiry import Cell
     from pipeline.audit.proof import DayTopic, Proof, Proofs
-    from pipeline.delta.snapshot import Snapshot
-    from pipeline.storage import LakeStorage
 
 __all__ = ["AuditMemory", "recalled"]
 
@@ -41,7 +40,7 @@ class AuditMemory:
     sentences, those that a person accepts. ``forgotten``: proved days that retention has dropped since.
     """
 
-    lake: LakeStorage
+    lake_uri: str
     present: Proofs | None = None
     proved_day: date | None = None
     records: int = 0
@@ -59,18 +58,23 @@ class AuditMemory:
             return None
         return datetime.combine(self.proved_day + timedelta(days=1), time(), UTC)
 
+    @property
+    def aged(self) -> int:
+        """Return the number of records that are left out."""
+        return sum(self.left_out.values())
+
     async def store(
-        self, session: Session, snapshot: Snapshot, since: datetime, until: datetime, cells: Sequence[Cell],
+        self, session: Session, since: datetime, until: datetime, cells: Sequence[Cell],
         waiting: Collection[DayTopic], early: Mapping[str, int],
     ) -> None:  # fmt: skip
         """Store the days from ``since`` until ``until`` as proved, and delete those that retention has dropped.
 
-        Store nothing if the audit has read another snapshot than the one that was hashed. The caller has found nothing.
-        No later audit looks at a proved day again. So a day is not proved if not all records of its files were judged,
-        or if Kafka has more of them. Nor is it if one of its events was ``waiting``. ``early``: records of the first
-        day that no audit can ever judge, because the ledger began within it, by topic.
+        The caller has read the state of the lake that was hashed, and has found nothing. No later audit looks at a
+        proved day again. So a day is not proved if not all records of its files were judged, or if Kafka has more of
+        them. Nor is it if one of its events was ``waiting``. ``early``: records of the first day that no audit can ever
+        judge, because the ledger began within it, by topic.
         """
-        if self.present is None or snapshot.files != self.present.snapshot.files:
+        if self.present is None:
             return
         unproved = Counter(
             (cell.hour.date(), cell.topic) for cell in cells if cell.has_contents is None and cell.bucket is not None
@@ -88,13 +92,13 @@ class AuditMemory:
         }  # fmt: skip
         for some in _parts(days):
             await session.execute(
-                "lake.prove", self.lake.uri, [day for day, _ in some], [topic for _, topic in some],
+                "lake.prove", self.lake_uri, [day for day, _ in some], [topic for _, topic in some],
                 [proof.digest for proof in some.values()], [proof.records for proof in some.values()],
                 [proof.unproved for proof in some.values()], [proof.unsealed for proof in some.values()],
                 [json.dumps(proof.files) for proof in some.values()],
             )  # fmt: skip
         await session.execute(
-            "lake.forget_proofs", self.lake.uri, [day for day, _ in self.forgotten],
+            "lake.forget_proofs", self.lake_uri, [day for day, _ in self.forgotten],
             [topic for _, topic in self.forgotten],
         )  # fmt: skip
 
@@ -114,7 +118,7 @@ def _parts(days: Mapping[DayTopic, Proof]) -> Iterator[dict[DayTopic, Proof]]:
 
 
 async def recalled(
-    session: Session, spark: Any, lake: LakeStorage, ledger: Sequence[Mapping[str, Any]],
+    session: Session, spark: Any, held: HeldLake, ledger: Sequence[Mapping[str, Any]],
     options: Sequence[Any], first: date, *, reads_all: bool = True, confirms: Collection[date] = (),
 ) -> AuditMemory:  # fmt: skip
     """Return the proofs of earlier audits of this lake with these options, of which the incarnation is the first, by
@@ -127,7 +131,7 @@ async def recalled(
     """
     from pipeline.audit.proof import Proof, proofs_of
 
-    rows = await session.fetch("lake.proofs", lake.uri)
+    rows = await session.fetch("lake.proofs", uri := held.storage.uri)
     proved: dict[DayTopic, Proof] = {
         (row["day"], row["topic"]): Proof(
             row["digest"], row["records"], row["unproved"], row["unsealed"],
@@ -138,15 +142,15 @@ async def recalled(
     erased = await _erased(session, ledger) if reads_all else []
     known = {place for place, proof in proved.items() if proof.files is not None}
     present = await asyncio.to_thread(
-        proofs_of, spark, lake, ledger if reads_all else (), [version("hookwire-server"), *options], erased, first,
+        proofs_of, spark, held, ledger if reads_all else (), [version("hookwire-server"), *options], erased, first,
         known, reads_all=reads_all,
     )  # fmt: skip
     changed = present.changed(proved)
-    confirmed = await _confirmed(session, lake, present, proved, changed, confirms)
+    confirmed = await _confirmed(session, uri, present, proved, changed, confirms)
     last = present.last_proved_day(proved)
     standing = [proved[place] for place in present.standing(last, proved)]
     return AuditMemory(
-        lake, present, last, sum(proof.records for proof in standing), sum(proof.unproved for proof in standing),
+        uri, present, last, sum(proof.records for proof in standing), sum(proof.unproved for proof in standing),
         sum(proof.unsealed for proof in standing), present.left_out(proved),
         [_sentence(place, proved[place], present.of(place)) for place in changed if place[0] not in confirms],
         confirmed, [place for place in proved if present.is_forgotten(place)],
@@ -154,7 +158,7 @@ async def recalled(
 
 
 async def _confirmed(
-    session: Session, lake: LakeStorage, present: Proofs, proved: dict[DayTopic, Proof], changed: Sequence[DayTopic],
+    session: Session, lake_uri: str, present: Proofs, proved: dict[DayTopic, Proof], changed: Sequence[DayTopic],
     days: Collection[date],
 ) -> list[str]:  # fmt: skip
     """Let these days count as proved as they are now; return them in sentences. Raises ``CommandFailed``."""
@@ -168,7 +172,7 @@ async def _confirmed(
     for place in changed:
         if place[0] in days:
             now = present.of(place)
-            await session.execute("lake.accept_proof", lake.uri, *place, now.files, now.records)
+            await session.execute("lake.accept_proof", lake_uri, *place, now.files, now.records)
             proved[place] = replace(proved[place], files=now.files, records=now.records)
             said.append(f"{place[0]} of {place[1]} counts as proved as it is: {counted(now.records, 'record')}")
             tell(said[-1])

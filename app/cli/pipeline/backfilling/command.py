@@ -226,10 +226,10 @@ def _refuse_kind(subscription: Row) -> None:
 
 async def _refuse_cut_log(database: Database, storage: LakeStorage) -> None:
     """Raise ``CommandFailed`` if a log of the lake lacks a commit that the database knows: events are missing then."""
-    from app.cli.pipeline.marks import departures
+    from app.cli.pipeline.marks import departures, known_marks
     from pipeline.tables import lake_tables
 
-    if found := await departures(database, storage, lake_tables(storage)):
+    if found := await departures(await known_marks(database, storage), lake_tables(storage)):
         raise CommandFailed("; ".join(found), 1)
 
 
