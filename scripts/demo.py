@@ -261,6 +261,8 @@ async def tour(folder: Path, found: Mapping[str, Server]) -> None:
         hub = await stack.enter_async_context(httpx.AsyncClient(base_url=url, timeout=10))
         say(f"   {url}")
         answer = await hub.post("/subscriptions", json={"topic": "demo.*", "callback": callback, "ordered": True})
+        if answer.status_code != 201:
+            raise DemoFailed(f"subscribing was answered with {answer.status_code}: {answer.text}")
         receiver.secret = answer.json()["secret"]
         say(f"   POST /subscriptions  demo.* -> {callback}   ->  201 {answer.json()['id']}")
         names = {"kafka": "Kafka", "rabbitmq": "AMQP"}
