@@ -62,6 +62,13 @@ def aged(url: str, first: date) -> None:
     asyncio.run(_aged(url, first))
 
 
+@pytest.fixture
+def proved(lake_uri: str, events: Sequence[SelftestRecord], put: Callable[..., None]) -> None:
+    """The events of all days are in the lake, and an audit has proved them."""
+    put(events, [day_of(place) for place in range(len(events))])
+    assert audit(lake_uri)[0] == 0
+
+
 def test_days_that_the_ledger_has_dropped_are_left_out_and_counted(
     lake_uri: str, events: Sequence[SelftestRecord], put: Callable[..., None], database_url: str
 ) -> None:
@@ -92,13 +99,11 @@ def test_days_that_retention_deletes_while_a_lake_is_hashed_are_not_missing(
     assert judged(audit(lake_uri)[1]) == (0, 5, 0)
 
 
+@pytest.mark.usefixtures("proved")
 def test_an_aged_day_that_retention_deletes_while_it_is_hashed_is_not_changed(
-    lake_uri: str, events: Sequence[SelftestRecord], put: Callable[..., None], database_url: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    lake_uri: str, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The hashes of an audit lacked its files, and it had to be restored from a backup."""
-    put(events, [day_of(place) for place in range(len(events))])
-    assert audit(lake_uri)[0] == 0
     aged(database_url, D[1])
 
     def late_digests(*of: Any) -> list[str]:
@@ -111,13 +116,12 @@ def test_an_aged_day_that_retention_deletes_while_it_is_hashed_is_not_changed(
     assert asyncio.run(stored(database_url)) == D[1:3]
 
 
+@pytest.mark.usefixtures("proved")
 def test_a_day_that_was_proved_in_time_stays_proved_as_long_as_its_files_do(
     lake_uri: str, events: Sequence[SelftestRecord], put: Callable[..., None], database_url: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """Its ledger goes, the version is another, seals are accepted. A changed file is named until it is confirmed."""
-    put(events, [day_of(place) for place in range(len(events))])
-    assert audit(lake_uri)[0] == 0
     aged(database_url, D[1])
     told = [audit(lake_uri)]
     monkeypatch.setattr("app.cli.pipeline.auditing.memory.version", lambda _: "99.0")
@@ -142,12 +146,11 @@ def test_a_day_that_was_proved_in_time_stays_proved_as_long_as_its_files_do(
     ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("proved")
 def test_a_file_of_an_aged_day_that_is_altered_or_gone_is_named(
-    lake_uri: str, events: Sequence[SelftestRecord], put: Callable[..., None], database_url: str, tmp_path: Path
+    lake_uri: str, database_url: str, tmp_path: Path
 ) -> None:
     """Also if its whole day is gone, and although the log agrees. What retention deletes is not."""
-    put(events, [day_of(place) for place in range(len(events))])
-    assert audit(lake_uri)[0] == 0
     aged(database_url, D[2])
     path = next((tmp_path / "lake" / "bronze").glob(f"data/*/dt={D[0]}/topic=orders/*"))
     path.write_bytes(path.read_bytes() + b" ")
@@ -164,12 +167,11 @@ def test_a_file_of_an_aged_day_that_is_altered_or_gone_is_named(
     assert (audit(lake_uri)[0], asyncio.run(stored(database_url))) == (0, [D[2]])
 
 
+@pytest.mark.usefixtures("proved")
 def test_a_proof_of_an_older_version_counts_only_while_the_ledger_covers_its_day(
-    lake_uri: str, events: Sequence[SelftestRecord], put: Callable[..., None], database_url: str
+    lake_uri: str, database_url: str
 ) -> None:
     """It has no hashes of files: it must not raise an alarm, and must not be called proved."""
-    put(events, [day_of(place) for place in range(len(events))])
-    assert audit(lake_uri)[0] == 0
     asyncio.run(executed(database_url, "UPDATE hookwire.lake_proofs SET files = NULL"))
     assert judged(audit(lake_uri)[1]) == (0, 8, 0)
     aged(database_url, D[1])
@@ -194,12 +196,11 @@ def test_the_words_of_the_log_are_hashed_as_by_every_version(tmp_path: Path) -> 
     assert plain({"tags": 1, "num_records": 3}, {}) == '{"num_records": 3, "values": {}}'
 
 
+@pytest.mark.usefixtures("proved")
 def test_one_topic_of_a_day_is_named_and_the_other_stays_proved(
-    lake_uri: str, events: Sequence[SelftestRecord], put: Callable[..., None], database_url: str
+    lake_uri: str, events: Sequence[SelftestRecord], database_url: str
 ) -> None:
     """Also where no whole day stands. A day is confirmed alone, and only a day that differs can be confirmed."""
-    put(events, [day_of(place) for place in range(len(events))])
-    assert audit(lake_uri)[0] == 0
     asyncio.run(executed(database_url, _SECOND_TOPIC))
     aged(database_url, D[2])
     table = bronze(LakeStorage(lake_uri))
@@ -243,12 +244,11 @@ def test_unsealed_records_of_aged_days_are_counted_by_every_audit(
     assert [audit(lake_uri, *options)[0] for options in (("--until", f"{D[2]}T10:00Z"), ())] == [0, 0]
 
 
+@pytest.mark.usefixtures("proved")
 def test_an_erasure_note_of_an_aged_day_is_named_wherever_its_file_is(
-    lake_uri: str, events: Sequence[SelftestRecord], put: Callable[..., None], database_url: str, tmp_path: Path
+    lake_uri: str, events: Sequence[SelftestRecord], database_url: str, tmp_path: Path
 ) -> None:
     """The log may name its file by a URI, which tells nothing of the table."""
-    put(events, [day_of(place) for place in range(len(events))])
-    assert audit(lake_uri)[0] == 0
     aged(database_url, D[1])
     batch(erased_table(LakeStorage(lake_uri)), {"event_id": events[0].event_id}, day=D[0])
     log = max((tmp_path / "lake" / "erased" / "_delta_log").glob("*.json"))
@@ -258,12 +258,9 @@ def test_an_erasure_note_of_an_aged_day_is_named_wherever_its_file_is(
     assert (code, f": erased {lake_uri}/erased/data/" in said, said.count(" is new")) == (1, True, 1)
 
 
-def test_a_compaction_of_an_aged_day_is_named(
-    lake_uri: str, events: Sequence[SelftestRecord], put: Callable[..., None], database_url: str
-) -> None:
+@pytest.mark.usefixtures("proved")
+def test_a_compaction_of_an_aged_day_is_named(lake_uri: str, database_url: str) -> None:
     """Without the ledger nobody can show that the rows are the same. The sentence says what to do."""
-    put(events, [day_of(place) for place in range(len(events))])
-    assert audit(lake_uri)[0] == 0
     aged(database_url, D[1])
     done(lake_uri, "compact")
     code, report = audit(lake_uri)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,12 @@ async def test_a_log_that_was_cut_keeps_its_mark_and_is_named_with_its_table(
 
 
 class Person:
-    """Somebody who restores the log of bronze from a backup that lacks its newest commit."""
+    """Somebody who restores the log of bronze, while an audit judges it, from a backup that lacks its newest commit."""
 
-    def __init__(self, lake: LakeStorage, folder: Path, session: Any) -> None:
+    def __init__(self, lake: LakeStorage, folder: Path, session: Any, held: HeldLake) -> None:
         self.lake = lake
         self.session = session
+        self.held = held
         self._log = folder / "lake" / "bronze" / "_delta_log"
 
     def restore(self) -> None:
@@ -58,47 +60,39 @@ class Person:
         await self.accept()
 
 
+@pytest.fixture
+async def person(lake_uri: str, tmp_path: Path, database_url: str) -> AsyncIterator[Person]:
+    """The person, and a lake with two commits that the database knows, as an audit begins to judge it."""
+    lake = LakeStorage(lake_uri)
+    committed(bronze(lake), 2)
+    async with opened(database_url) as (database, _):
+        session: Any = database
+        await store_marks(session, lake, [bronze(lake)])
+        yield Person(lake, tmp_path, session, HeldLake(lake, await known_marks(session, lake)))
+
+
 ANSWERS = ["forget", "accept", "accept_another"]
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-async def test_an_audit_leaves_a_mark_that_a_person_lowers_or_forgets_meanwhile(
-    lake_uri: str, tmp_path: Path, database_url: str, answer: str
-) -> None:
+async def test_an_audit_leaves_a_mark_that_a_person_lowers_or_forgets_meanwhile(person: Person, answer: str) -> None:
     """The audit stored the mark of the state that it had judged, and every job refused the log from then on."""
-    lake = LakeStorage(lake_uri)
-    async with opened(database_url) as (database, _):
-        session: Any = database
-        person = Person(lake, tmp_path, session)
-        held = await judged(session, lake)
-        held.bronze.newest()
-        person.restore()
-        await getattr(person, answer)()
-        present = await known_marks(session, lake)
-        await store_marks(session, lake, held.tables, held.marks)
-        assert await known_marks(session, lake) == present
-        assert await departures(present, [bronze(lake)]) == []
+    lake, session, held = person.lake, person.session, person.held
+    held.bronze.newest()
+    person.restore()
+    await getattr(person, answer)()
+    present = await known_marks(session, lake)
+    await store_marks(session, lake, held.tables, held.marks)
+    assert await known_marks(session, lake) == present
+    assert await departures(present, [bronze(lake)]) == []
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-async def test_a_log_that_a_person_restores_and_accepts_during_an_audit_is_not_cut(
-    lake_uri: str, tmp_path: Path, database_url: str, answer: str
-) -> None:
+async def test_a_log_that_a_person_restores_and_accepts_during_an_audit_is_not_cut(person: Person, answer: str) -> None:
     """Only what the database still knows is compared with a table that is opened late in an audit."""
-    lake = LakeStorage(lake_uri)
-    async with opened(database_url) as (database, _):
-        session: Any = database
-        person = Person(lake, tmp_path, session)
-        held = await judged(session, lake)
-        person.restore()
-        [sentence] = await departures_of(session, HeldLake(lake, held.marks))
-        assert "bronze: the log ends with commit 1" in sentence
-        await getattr(person, answer)()
-        assert await departures_of(session, held) == []
-
-
-async def judged(session: Any, lake: LakeStorage) -> HeldLake:
-    """A lake with two commits that the database knows, as an audit begins to judge it."""
-    committed(bronze(lake), 2)
-    await store_marks(session, lake, [bronze(lake)])
-    return HeldLake(lake, await known_marks(session, lake))
+    session, held = person.session, person.held
+    person.restore()
+    [sentence] = await departures_of(session, HeldLake(person.lake, held.marks))
+    assert "bronze: the log ends with commit 1" in sentence
+    await getattr(person, answer)()
+    assert await departures_of(session, held) == []
