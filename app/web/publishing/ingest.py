@@ -109,7 +109,7 @@ class Ingest:
         if envelope.matched:
             items[0]["matched"] = await self._notices.matched(accepted[0].id, grant_in(scope))
         is_partly = has_outcomes and len(accepted) < len(outcomes)
-        replayed = bool(accepted) and not is_partly and all([one.replayed for one in accepted])
+        replayed = bool(accepted) and not is_partly and all(one.replayed for one in accepted)
         status = _PARTLY if is_partly else _STORED
         await self._answer(send, items, notice, status, is_batch=envelope.is_batch, replayed=replayed)
 

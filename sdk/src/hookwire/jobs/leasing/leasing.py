@@ -1,4 +1,4 @@
-"""Leasing: the loop of each worker that leases work: claim, run, settle, extend, release, drain (JB-62, JB-64, JB-78).
+"""Leasing: the loop of each worker that leases work: claim, run, settle, extend, release, drain.
 
 ::
 
