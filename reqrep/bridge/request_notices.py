@@ -1,4 +1,4 @@
-"""Request notices: after a commit, tell the callers and workers of other processes which request or service it concerns.
+"""Request notices: after a commit, tell processes elsewhere which request or service it concerns.
 
 A notice is a line of a NOTIFY, ``waiting <number> <service>`` or ``over <request id>``. It is never sent in the
 transaction that it tells of: that would slow every commit. A notice that cannot be sent loses nothing, because the
