@@ -275,9 +275,9 @@ class _Builder:
             Listener(
                 self._connect_direct,
                 {
-                    "hookwire_outbox": lambda: notifications.published.notify(ANYTHING),
-                    "hookwire_jobs": self._jobs.notify,
-                    "hookwire_services": self._services.waiting.notify,
+                    "hookwire_outbox": lambda _: notifications.published.notify(ANYTHING),
+                    "hookwire_jobs": lambda _: self._jobs.notify(),
+                    "hookwire_services": self._services.waiting.told,
                     **(self.relaying.channels if self.relaying is not None else {}),
                 },
             ),

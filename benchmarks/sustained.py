@@ -169,7 +169,7 @@ async def delays(bench: Bench, mode: Mode, seconds: float) -> Delays:
     consumer = await _consumer(bench, topic)
     async with relaying(bench, timed(bench, mode, acknowledged), metrics) as ours:
         listener = await connect_direct(PoolOptions(bench.url))
-        await listener.listen("hookwire_outbox", ours.notify)
+        await listener.listen("hookwire_outbox", lambda _: ours.notify())
         writer = await _writer(bench, topic, "single", _LATENCY_RATE, seconds + _SETTLING_SECONDS)
         committed = _times((await writer.communicate())[0])
         await bench.emptied()

@@ -1,10 +1,13 @@
-"""How long accepted events wait after the kill of one of two hubs that share nothing but the database.
+"""How long accepted events wait after the kill of a hub.
 
-Each hub has a data folder of its own. Up to 200 events a second are published to both while one gets SIGKILL. The
-subscriber needs some milliseconds for each answer, so that requests are in flight. A figure is the time from the kill
-until the last arrival of an event that was accepted before it. An arrival whose answer died with the hub comes again,
-and counts too. First the subscription keeps no order, then it does. Repeats are arrivals of an event that had arrived
-before.
+In the first part there are two hubs that share nothing but the database: each has a data folder of its own. A figure is
+the time from the kill of one until the last arrival of an event that was accepted before it. In the second part a hub
+is alone. It is started again with the same folder, and a figure is the time from its first answer, before its
+readiness.
+
+Up to 200 events a second are published while a hub gets SIGKILL. The subscriber needs some milliseconds for each
+answer, so that requests are in flight. An arrival whose answer died with the hub comes again, and counts too. In each
+part the subscription first keeps no order, then it does. Repeats are arrivals of an event that had arrived before.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ from scripts.servers.fleet import take_server
 
 __all__ = ["main"]
 
-_BAR_SECONDS = 3.5
+_BAR_SECONDS = {1: 1.5, 2: 3.5}
+"""By the number of hubs, for a subscription without order."""
 _CLIENTS = 4
 _PAUSE_SECONDS = 0.04
 _ANSWER_SECONDS = 0.02
@@ -44,7 +48,7 @@ _KEY = "k1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 
 @dataclass
 class Scene:
-    """Two hubs and their subscriber. ``arrived`` has the time of the last arrival of each event."""
+    """The hubs and their subscriber. ``arrived`` has the time of the last arrival of each event."""
 
     hubs: list[Child]
     sql: asyncpg.Connection
@@ -76,17 +80,29 @@ class Scene:
                 self.accepted[event] = time.monotonic()
                 await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def are_two(self) -> None:
-        """Wait until both hubs are members that know of each other."""
+    @property
+    def is_alone(self) -> bool:
+        """Return whether there is one hub only."""
+        return len(self.hubs) == 1
+
+    async def are_members(self) -> None:
+        """Wait until the hubs are members, and two of them know of each other."""
+        wanted = "SELECT count(*) = $1 AND ($1 = 1 OR bool_and(trust_seconds = 1)) FROM hookwire.delivery_members"
+        await self._until(wanted, len(self.hubs))
+
+    async def _until(self, query: str, *arguments: object) -> None:
         deadline = time.monotonic() + _WAIT_SECONDS_MAX
-        while [row[0] for row in await self.sql.fetch("SELECT trust_seconds FROM hookwire.delivery_members")] != [1, 1]:
+        while not await self.sql.fetchval(query, *arguments):
             if time.monotonic() > deadline:
-                raise TimeoutError("the hubs do not know of each other")
+                raise TimeoutError(f"this did not become true: {query}")
             await asyncio.sleep(0.05)
 
     async def kill(self, victim: Child) -> tuple[float, int]:
-        """Kill one hub under load; return the seconds until the last event had arrived, and the repeats."""
-        await self.are_two()
+        """Kill one hub under load; return the seconds until the last event had arrived, and the repeats.
+
+        The seconds count from the kill, or from the first answer of a hub that is alone.
+        """
+        await self.are_members()
         began_at, before = time.monotonic(), sum(self.arrivals.values()) - len(self.arrivals)
         load = [asyncio.create_task(self.publish(hub)) for hub in self.hubs for _ in range(_CLIENTS)]
         await asyncio.sleep(_CALM_SECONDS)
@@ -96,28 +112,33 @@ class Scene:
         for task in load:
             task.cancel()
         await asyncio.gather(*load, return_exceptions=True)
-        while await self.sql.fetchval("SELECT EXISTS (SELECT FROM hookwire.deliveries)"):
-            if time.monotonic() > killed_at + _WAIT_SECONDS_MAX:
-                raise TimeoutError("there are open deliveries")
-            await asyncio.sleep(0.05)
+        since = await self._started_again(victim) if self.is_alone else killed_at
+        await self._until("SELECT NOT EXISTS (SELECT FROM hookwire.deliveries)")
         assert not self.accepted.keys() - self.arrived.keys(), "no accepted event is lost"
+        if not self.is_alone:
+            await self._started_again(victim)
+        repeats = sum(self.arrivals.values()) - len(self.arrivals) - before
+        return max(self.arrived[event] for event in owed) - since, repeats
+
+    @staticmethod
+    async def _started_again(victim: Child) -> float:
+        """Start a hub that was killed; return the time of its first answer."""
         await victim.ended(10)
         await victim.start()
-        repeats = sum(self.arrivals.values()) - len(self.arrivals) - before
-        return max(self.arrived[event] for event in owed) - killed_at, repeats
+        return time.monotonic()
 
 
 @asynccontextmanager
-async def staged(address: str, folder: Path, *, is_ordered: bool) -> AsyncIterator[Scene]:
-    """Yield two hubs on a new database, with one subscription."""
-    name = f"take_over_{'lanes' if is_ordered else 'free'}"
+async def staged(address: str, folder: Path, hubs_wanted: int, *, is_ordered: bool) -> AsyncIterator[Scene]:
+    """Yield so many hubs on a new database, with one subscription."""
+    name = f"take_over_{hubs_wanted}_{'lanes' if is_ordered else 'free'}"
     url = urlunsplit(urlsplit(address)._replace(path=f"/{name}"))
     async with AsyncExitStack() as stack:
         admin = await asyncpg.connect(address)
         await admin.execute(f"CREATE DATABASE {name}")
         await admin.close()
         hubs = []
-        for hub in ("a", "b"):
+        for hub in ("a", "b")[:hubs_wanted]:
             settings = {"DATABASE_URL": url, "DATA_DIR": str(folder / f"{name}-{hub}"), "SECRET_KEYS": _KEY}
             hubs.append(Child(f"{name}-{hub}", folder, {**settings, "LOG_LEVEL": "warning"}))
             stack.push_async_callback(hubs[-1].end)
@@ -135,33 +156,42 @@ async def staged(address: str, folder: Path, *, is_ordered: bool) -> AsyncIterat
         yield scene
 
 
-async def measure(address: str, folder: Path, rounds: int, *, is_ordered: bool) -> str:
+async def measure(address: str, folder: Path, hubs: int, rounds: int, *, is_ordered: bool) -> str:
     """Return a line of so many kills, of each hub in turn."""
-    async with staged(address, folder, is_ordered=is_ordered) as scene:
-        found = [await scene.kill(scene.hubs[number % 2]) for number in range(rounds)]
+    async with staged(address, folder, hubs, is_ordered=is_ordered) as scene:
+        found = [await scene.kill(scene.hubs[number % hubs]) for number in range(rounds)]
     seconds, repeats = sorted(one for one, _ in found), [one for _, one in found]
     p95 = seconds[min(int(0.95 * len(seconds)), len(seconds) - 1)]
-    print(json.dumps({"ordered": is_ordered, "seconds": [round(one, 2) for one in seconds], "repeats": repeats}))
-    bar = "" if is_ordered else f" (bar {_BAR_SECONDS:g})"
+    print(
+        json.dumps(
+            {"hubs": hubs, "ordered": is_ordered, "seconds": [round(one, 2) for one in seconds], "repeats": repeats}
+        )
+    )
+    bar = "" if is_ordered else f" (bar {_BAR_SECONDS[hubs]:g})"
+    part = f"{'one hub' if hubs == 1 else 'two hubs'}, {'ordered lanes' if is_ordered else 'no order'}"
+    since = "its first answer" if hubs == 1 else "the kill"
     return (
-        f"{'ordered lanes' if is_ordered else 'no order'}: the last event {statistics.median(seconds):.2f} s after "
-        f"the kill, p95 {p95:.2f}{bar}, {max(repeats)} repeats at most, {len(scene.accepted)} events in {rounds} rounds"
+        f"{part}: the last event {statistics.median(seconds):.2f} s after {since}, "
+        f"p95 {p95:.2f}{bar}, {max(repeats)} repeats at most, {len(scene.accepted)} events in {rounds} rounds"
     )
 
 
 def main() -> None:
-    """Kill hubs of both kinds of subscriptions."""
+    """Kill one of two hubs, then one that is alone, with both kinds of subscriptions."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--lane-rounds", type=int, default=3)
+    parser.add_argument("--hubs", type=int, choices=(1, 2), help="only one of the two parts")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="hookwire-bench-") as folder:
         Path(folder).chmod(0o711)  # PostgreSQL runs under another account
         server = take_server("postgres18", Path(folder), os.environ)
         try:
-            for rounds, is_ordered in ((arguments.rounds, False), (arguments.lane_rounds, True)):
-                if rounds:
-                    print(asyncio.run(measure(server.address, Path(folder), rounds, is_ordered=is_ordered)), flush=True)
+            for hubs in (2, 1) if arguments.hubs is None else (arguments.hubs,):
+                for rounds, is_ordered in ((arguments.rounds, False), (arguments.lane_rounds, True)):
+                    if rounds:
+                        measured = measure(server.address, Path(folder), hubs, rounds, is_ordered=is_ordered)
+                        print(asyncio.run(measured), flush=True)
         finally:
             server.discard()
 

@@ -25,10 +25,10 @@ class Direct(Bound):
         self.generation: int = connection.generation
         connection.add_termination_listener(lambda _connection: self.lost.set())
 
-    async def listen(self, channel: str, callback: Callable[[], None]) -> None:
-        """Call ``callback`` without arguments at every notification of the channel, while the connection lives."""
+    async def listen(self, channel: str, callback: Callable[[str], None]) -> None:
+        """Call ``callback`` with the text of every notification of the channel, while the connection lives."""
         with translated(sent=True):
-            await self._connection.add_listener(channel, lambda *_notification: callback())
+            await self._connection.add_listener(channel, lambda *notification: callback(notification[-1]))
 
     def end(self) -> None:
         """Close at once, because another server may have taken over. Its locks are gone."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, date, datetime
 from typing import Final, Literal
 
 from db.pool import Database
@@ -20,8 +20,9 @@ _STATEMENTS: Final = {
 }
 
 
-def _utc_today() -> date:
-    return datetime.now(UTC).date()
+def _utc_today() -> int:
+    """Return the day in UTC as a number: every publish asks for it."""
+    return int(time.time()) // 86_400
 
 
 class TooManyNames(Exception):
@@ -35,7 +36,7 @@ class NamesInUse:
     """
 
     def __init__(
-        self, database: Database, kind: Literal["topic", "queue", "service"], today: Callable[[], date] = _utc_today
+        self, database: Database, kind: Literal["topic", "queue", "service"], today: Callable[[], int] = _utc_today
     ) -> None:
         self._database = database
         self._kind = kind

@@ -69,6 +69,7 @@ class Database:
 
     def __init__(self, pool: Any, options: PoolOptions, statements: Mapping[str, str] | None = None) -> None:
         self._pool = pool
+        self._turns = asyncio.Semaphore(options.connections_max)
         self._statements = statements
         self.options = options
 
@@ -106,10 +107,24 @@ class Database:
             yield self._bound(connection)
 
     async def _lent(self) -> Any:
+        """Return a free connection, to its callers in turn.
+
+        A time-out of the pool's own needs a task for each. And its queue lets a caller that comes take the connection
+        that has woken one who waits.
+        """
+        with connecting():
+            async with asyncio.timeout(self.options.acquire_seconds):
+                await self._turns.acquire()
+                try:
+                    return await self._acquired()
+                except BaseException:
+                    self._turns.release()
+                    raise
+
+    async def _acquired(self) -> Any:
         """Return a free connection. End those of an older generation, which are free until one of them is asked for."""
         while True:
-            with connecting():
-                connection = await self._pool.acquire(timeout=self.options.acquire_seconds)
+            connection = await self._pool.acquire()
             if connection.generation >= self.options.primary.generation:
                 return connection
             connection.terminate()
@@ -128,6 +143,8 @@ class Database:
                     return
         except DatabaseError:
             pass  # The pool has dropped it already, unless it failed before that.
+        finally:
+            self._turns.release()
         with suppress(DatabaseError, asyncpg.InterfaceError), translated(sent=False):
             connection.terminate()
 

@@ -50,10 +50,6 @@ _LARGE_BYTES = 20_000
 """Size of a body that Standard Webhooks advises; a larger body is delivered and counted."""
 
 
-class _AbortedRequest(Exception):
-    """The request was aborted, because another process may take its claims over. It may have arrived."""
-
-
 class Worker:
     """Deliver for as long as :meth:`run` runs. ``note`` gets the fences of claims, before anything is sent. ``member``
     returns the membership for which claims are made: when it ends, their requests are aborted.
@@ -223,51 +219,52 @@ class Worker:
         """Make an attempt, then those that get the slot after it: a task for each would cost as much as its message."""
         following: Dispatch | None = dispatch
         while following is not None:
-            await self._attempt(following)
-            following = None if self._stopping else self._schedule.start(time.monotonic())
-            if following is not None:
-                self._start_all()
-            if self._schedule.may_claim or self._schedule.has_returned:
-                self._wake.set()
+            try:
+                async with asyncio.timeout(None) as abort:  # one for many attempts: each costs as much as a signature
+                    while following is not None and abort.when() is None:
+                        await self._attempt(following, abort)
+                        following = self._following()
+            except TimeoutError:
+                following = self._following()
 
-    async def _attempt(self, dispatch: Dispatch) -> None:
+    def _following(self) -> Dispatch | None:
+        """Return the attempt that gets the slot of one that has ended."""
+        following = None if self._stopping else self._schedule.start(time.monotonic())
+        if following is not None:
+            self._start_all()
+        if self._schedule.may_claim or self._schedule.has_returned:
+            self._wake.set()
+        return following
+
+    async def _attempt(self, dispatch: Dispatch, abort: asyncio.Timeout) -> None:
+        """Make one attempt. ``abort`` expires when a membership of its claims ends."""
         claims, outcome, was_sent = dispatch.claims, None, True
+        members = {claim.member for claim in claims if claim.member is not None}
+        for member in members:
+            member.begin(abort)
         try:
             started_at = datetime.now(UTC)
-            outcome = await self._made(dispatch, started_at)
+            outcome = await self._sender.make(
+                claims, dispatch.deadline_seconds, started_at, dispatch.latest_at, _holding(members)
+            )
             self._count(claims, outcome)
             if not dispatch.is_too_large(outcome):
                 for claim in claims:
                     self._record_outcome(claim, started_at, outcome, leads=claim is claims[0])
         except NotSent:  # the process was stopped, and the leases have become too short, or others may have the claims
             was_sent = False
-        except _AbortedRequest:  # nobody takes over the others of a batch: they keep their lease
-            self._aborted += [claim for claim in claims if claim.member is not None]
-            self._wake.set()
+        except asyncio.CancelledError:
+            if abort.expired():  # it may have arrived; nobody takes over the others of a batch: they keep their lease
+                self._aborted += [claim for claim in claims if claim.member is not None]
+                self._wake.set()
+            raise
         finally:
+            for member in members:
+                member.finish(abort)
             if was_sent:
                 self._schedule.finish(dispatch, outcome)
             else:
                 self._schedule.give_up(dispatch)
-
-    async def _made(self, dispatch: Dispatch, started_at: datetime) -> Outcome:
-        """Send, and return the outcome. Raise :class:`_AbortedRequest` when a membership of its claims ends."""
-        claims, seconds, latest_at = dispatch.claims, dispatch.deadline_seconds, dispatch.latest_at
-        members = {claim.member for claim in claims if claim.member is not None}
-        if not members:
-            return await self._sender.make(claims, seconds, started_at, latest_at)
-        try:
-            async with asyncio.timeout(None) as request:
-                for member in members:
-                    member.begin(request)
-                return await self._sender.make(
-                    claims, seconds, started_at, latest_at, lambda: all(member.holds() for member in members)
-                )
-        except TimeoutError:
-            raise _AbortedRequest from None
-        finally:
-            for member in members:
-                member.finish(request)
 
     def _count(self, claims: Sequence[Claim], outcome: Outcome) -> None:
         self._metrics.count(outcome.kind, outcome.total_seconds)
@@ -321,3 +318,13 @@ class Worker:
             self.mark_due([row["subscription_id"] for row in rows])
             await asyncio.sleep(rest_seconds)
             await pause(asked, self._options.poll_seconds - rest_seconds)
+
+
+def _holding(members: Collection[DeliveryMember]) -> Callable[[], bool] | None:
+    """Return what tells whether nobody else may do the work of these members; None: nobody ever may."""
+    if not members:
+        return None
+    if len(members) == 1:  # the usual case
+        [member] = members
+        return member.holds
+    return lambda: all(member.holds() for member in members)

@@ -72,7 +72,7 @@ class Relaying:
         self.relays = [self._relay(name) for name in sinks]
         mirrors = self._mirrors(database) if "amqp" in sinks else None
         self.services: Sequence[Service] = [self._leases, *self._neli.values(), *([mirrors] if mirrors else [])]
-        self.channels = {"hookwire_mirrors": mirrors.notify} if mirrors else {}
+        self.channels = {"hookwire_mirrors": lambda _: mirrors.notify()} if mirrors else {}
 
     def notify(self, owed: Owed) -> None:
         """Wake the relays that a commit owes rows. The sink of jobs is left to the due poller until it has sent an

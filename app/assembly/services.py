@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
 
 from prometheus_client import CollectorRegistry
 
-from app.bridges.notifier import Notifier
 from app.bridges.subscribed_callbacks import SubscribedCallbacks
 from app.settings.settings import Settings
 from app.web.api.route.context import ServicesContext
@@ -17,15 +15,13 @@ from egress.client import Outbound
 from reqrep.bridge.callbacks import Callbacks
 from reqrep.bridge.metrics import RequestMetrics
 from reqrep.bridge.reaper import RequestReaper
+from reqrep.bridge.request_notices import RequestNotices
 from reqrep.bridge.requests import Requests
 from reqrep.bridge.waiting import ServiceWaiting
 from runtime.process import Service
 from webhooks.subscriber import Subscribers
 
 __all__ = ["ServicesAssembly"]
-
-_NOTIFY_SECONDS: Final = 0.005
-"""Callers and workers of other processes wait for these notifications, so they follow each other faster than others."""
 
 
 class ServicesAssembly:
@@ -42,11 +38,11 @@ class ServicesAssembly:
         self._metrics = RequestMetrics(registry)
         self._callbacks: Callbacks | None = None
         self.waiting = ServiceWaiting(database)
-        notifier = Notifier(database, _NOTIFY_SECONDS, "request.notify", "service_notifier")
-        self.requests = Requests(database, self.waiting, self._requested, notifier.notify, on_event)
+        notices = RequestNotices(database)
+        self.requests = Requests(database, self.waiting, self._requested, notices, on_event)
         self.api = ServicesContext(self.requests, self.waiting, self._metrics)
         self._reaper = RequestReaper(database, settings.history_retention_days, self._metrics.reaped)
-        self.services: Sequence[Service] = [self._reaper, notifier]
+        self.services: Sequence[Service] = [self._reaper, notices]
 
     @property
     def due(self) -> Mapping[str, Callable[[], None]]:

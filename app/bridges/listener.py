@@ -1,4 +1,4 @@
-"""LISTEN: wake the relays and the receivers when another transaction has published or submitted.
+"""LISTEN: tell the relays, the receivers and the waits of services what other transactions have committed.
 
 A lost connection is made again; meanwhile polling finds everything.
 """
@@ -19,12 +19,15 @@ __all__ = ["Listener"]
 
 
 class Listener(Periodic):
-    """Call the function of a channel at each notification on it."""
+    """Call the function of a channel with the text of each notification on it.
+
+    After a connection is made, it is called with an empty text: anything may have been committed before.
+    """
 
     name = "listener"
     expected: ClassVar = (DatabaseError,)
 
-    def __init__(self, connect: Callable[[], Awaitable[Direct]], channels: Mapping[str, Callable[[], None]]) -> None:
+    def __init__(self, connect: Callable[[], Awaitable[Direct]], channels: Mapping[str, Callable[[str], None]]) -> None:
         super().__init__(1.0)
         self._connect = connect
         self._channels = channels
@@ -41,7 +44,7 @@ class Listener(Periodic):
                 await connection.listen(channel, notify)
             self._trouble.over()
             for notify in self._channels.values():
-                notify()  # for events that were committed before LISTEN
+                notify("")
             lost = asyncio.ensure_future(connection.lost.wait())
             stopped = asyncio.ensure_future(self._notified.wait())
             try:

@@ -123,7 +123,7 @@ class Members:
                     self._former, self._membership = self._membership, None
 
     async def _beat_until_stopped(self, session: Direct, tasks: TaskGroup) -> None:
-        await session.listen(_CHANNEL, self._look.set)
+        await session.listen(_CHANNEL, lambda _: self._look.set())
         membership = await self._enter(session)
         while not self._stopping.is_set():
             self._look.clear()

@@ -1,4 +1,4 @@
-"""NOTIFY after commit: a process wakes the relays of other processes, or their callers and workers of services.
+"""NOTIFY after commit: a process wakes the relays of other processes.
 
 At most one notification per ``interval_seconds``, and never inside a publishing transaction: that would slow every
 commit. A notification that cannot be sent loses nothing, because the others also poll.
@@ -20,22 +20,19 @@ _log = structlog.get_logger(__name__)
 
 
 class Notifier(Periodic):
-    """Notifies other processes after a commit of this process, with the statement of this name."""
+    """Notifies the relays of other processes after a commit of this process."""
 
-    def __init__(
-        self, database: Database, interval_seconds: float = 0.02, statement: str = "event.notify",
-        name: str = "notifier",
-    ) -> None:  # fmt: skip
+    name = "notifier"
+
+    def __init__(self, database: Database, interval_seconds: float = 0.02) -> None:
         super().__init__(None)
-        self.name = name
         self._database = database
-        self._statement = statement
         self._rest_seconds = interval_seconds
 
     async def once(self) -> None:
         """Send a notification, then rest."""
         try:
-            await self._database.execute(self._statement)
+            await self._database.execute("event.notify")
         except DatabaseError as error:
             _log.warning("notify_failed", error=str(error))
         await asyncio.sleep(self._rest_seconds)

@@ -29,7 +29,7 @@ async def from_notify(
     while True:
         try:
             async with aclosing(await connect()) as connection:
-                await connection.listen(_CHANNEL, lambda: notified("", _nothing))
+                await connection.listen(_CHANNEL, lambda _: notified("", _nothing))
                 notified("", _nothing)  # tasks that were committed before LISTEN
                 await connection.lost.wait()
         except DatabaseError:

@@ -76,8 +76,9 @@ class KeptHeaders(list[tuple[bytes, bytes]]):
     @override
     def __add__(self, others: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:  # type: ignore[override]
         """Return both, without our words about the connection if the application ends it."""
-        ends = any(name.lower() == b"connection" for name, _ in others)
-        return [*(one for one in self if not ends or b"keep-alive" not in one), *others]
+        if b"connection" in [name.lower() for name, _ in others]:
+            return [*(one for one in self if b"keep-alive" not in one), *others]
+        return [*self, *others]
 
 
 class InboundConnection(Protocol):

@@ -44,6 +44,8 @@ from app.web.problem import METHODS, Problem
 _METHODS: Final = frozenset(method.encode() for method in METHODS)
 _NOWHERE: Final[Any] = collections.deque(maxlen=0)  # where trailer fields go
 _PROBES: Final = (b"/healthz", b"/readyz")
+_FEW: Final = 4
+"""With more requests in progress an answer leaves at the end of its step: sending them in turn wakes clients once."""
 _SHORT_LINGER_SECONDS: Final = 2.0  # while the process stops, and for a peer that has sent no whole header
 _UPGRADE_FIELDS: Final = frozenset({b"upgrade", b"http2-settings"})
 # A registered name, an IPv4 address or a bracketed IPv6 address, and a port (RFC 9110 section 7.2, without user info).
@@ -354,7 +356,8 @@ class HookwireProtocol(HttpToolsProtocol):
         if self.pipeline:
             self.shared.steps.take(self._serve_next)
             return
-        self.outlet.flush()  # before what else is ready, such as the deliveries of this event
+        if len(self.server_state.tasks) <= _FEW:
+            self.outlet.flush()  # before what else is ready, such as the deliveries of this event
         self.flow.resume_reading()
         if phase is ANSWER:
             self.phase = IDLE

@@ -204,8 +204,8 @@ DECLARE
     is_common CONSTANT boolean :=        -- events of one topic without keys, which a worker waits for
         direct IS NOT NULL AND array_remove(publish_batch.keys, NULL) = '{}' AND topics[1] = ALL (topics)
         AND NOT (wait OR prefix OR has_names) AND left_out IS NULL
-        AND octet_length(topics[1]) <= 249 AND topics[1] ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'
-        AND NOT starts_with(topics[1], 'hookwire.');
+        AND octet_length(topics[1]) <= 249 AND topics[1] ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$';
+    is_inner CONSTANT boolean := topics[1] ~ '^hookwire[.](job|service)([.]|$)';   -- looked at in a common commit
     audience hookwire.direct_delivery[]; -- of each event of a common commit; NULL: the outbox
     is_alone boolean;                    -- a common commit is for webhooks only
     is_in_order boolean;
@@ -246,7 +246,8 @@ BEGIN
         INTO is_alone, is_in_order, audience
         FROM hookwire.topics t
         CROSS JOIN (
-            SELECT ARRAY(SELECT k.name FROM hookwire.sinks k WHERE k.configured AND k.name <> 'jobs') AS sinks
+            SELECT ARRAY(SELECT k.name FROM hookwire.sinks k
+                         WHERE k.configured AND k.name <> 'jobs' AND (k.name = 'webhooks' OR NOT is_inner)) AS sinks
         ) AS configured
         CROSS JOIN (
             SELECT coalesce(array_agg(ROW(NULL, s.id, s.version, s.lease_seconds, NULL)::hookwire.direct_delivery)

@@ -55,8 +55,8 @@ SELECT hookwire.forget_requests(ARRAY(SELECT r.id FROM hookwire.requests r WHERE
                                       AND ($2::text IS NULL OR r.via <> 'http' OR r.caller IS NULL OR r.caller = $2)), $3);
 
 -- name: notify
--- Whoever misses it polls, so nobody waits for a disk or a standby.
-SELECT pg_notify('hookwire_services', '') FROM (SELECT set_config('synchronous_commit', 'off', true)) AS s;
+-- Each of these texts is a notification. Whoever misses one polls, so nobody waits for a disk or a standby.
+SELECT pg_notify('hookwire_services', t) FROM (SELECT set_config('synchronous_commit', 'off', true)) AS s, unnest($1::text[]) AS t;
 
 -- name: list
 -- Newest first, without contents.

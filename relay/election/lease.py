@@ -1,4 +1,4 @@
-"""Election by leases in PostgreSQL (RO-14): one member for each relay process, one lease for each (sink, group).
+"""Election by leases in PostgreSQL: one member for each relay process, one lease for each (sink, group).
 
 ::
 
@@ -10,14 +10,14 @@
 A *member* is a relay process. It has a row with an expiry, and a session lock on its id. Two signs show that it is
 gone. Its session lock is free, because its connection is closed (it is dead or cut off). Or it has expired by the
 database's clock (it hangs). Then its leases are vacant. Both signs only detect. A higher term refuses a leader that
-wakes up, because every deciding write names its term (RO-04).
+wakes up, because every deciding write names its term.
 
-The leases of a sink are shared out fairly (RO-05). Of N leases and P members each has N div P, and the N mod P members
+The leases of a sink are shared out fairly. Of N leases and P members each has N div P, and the N mod P members
 that hold most have one more. A member with more asks its own harvesters to release the surplus. They finish the records
 in flight and release the lease, so nothing is sent twice. A member with less takes vacant leases. NOTIFY announces new
 members and free leases, so a hand-over takes milliseconds. The next heartbeat notices a dead member.
 
-A leader trusts its lease from the moment *before* the renewal left, on a clock that also runs during suspend (RR-09).
+A leader trusts its lease from the moment *before* the renewal left, on a clock that also runs during suspend.
 If it cannot renew in time it gives up the leadership: a watch beside each lease reads only the clock.
 """
 
@@ -136,7 +136,7 @@ class Leases:
             await self._leave()
 
     def _step_down(self) -> None:
-        """Give up everything at once: the new primary may know neither our membership nor our terms (HA-03)."""
+        """Give up everything at once: the new primary may know neither our membership nor our terms."""
         self._member = None
         for _, lease in self._held():
             lease.lose("another server has taken over as the primary")
@@ -204,7 +204,7 @@ class Leases:
             try:
                 if not await session.fetchval("member.try_session_lock", member):
                     raise SessionLockTaken("an earlier connection of this process still holds its lock")
-                await session.listen(_CHANNEL, self.look)
+                await session.listen(_CHANNEL, lambda _: self.look())
             except BaseException:
                 await session.aclose()
                 raise
@@ -233,7 +233,7 @@ class Leases:
                 sink, row["grp"], taken["term"], taken["layout"], taken["batch_no"], taken["groups"],
                 taken["order_scope"],
             )  # fmt: skip
-        # A leader that was stopped in the middle of a deciding statement may hold the row for ever (RR-08).
+        # A leader that was stopped in the middle of a deciding statement may hold the row for ever.
         if boot_seconds() - self._in_vain.setdefault(lease, boot_seconds()) >= options.blocked_seconds:
             self._in_vain[lease] = boot_seconds()
             ended = await self._database.fetchval("term.terminate_blockers")

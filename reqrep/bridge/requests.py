@@ -13,6 +13,7 @@ from db.pool import Database, Row
 from reqrep.bridge.held_request import HeldRequest
 from reqrep.bridge.plain_reply import PlainReply
 from reqrep.bridge.receipt import RequestReceipt
+from reqrep.bridge.request_notices import RequestNotices
 from reqrep.bridge.waiting import ServiceWaiting
 from reqrep.bridge.waiting_worker import WaitingWorker
 
@@ -48,8 +49,8 @@ class Requests:
     """Makes, claims, answers and closes requests.
 
     ``waiting`` has the callers and the workers that wait in this process. ``on_waiting`` gets the service of a new
-    request that no worker has. ``on_change`` is called after each change that processes elsewhere may wait for, and
-    ``on_event`` after a reply whose event a relay has to send.
+    request that no worker has. ``notices`` tell other processes of each change that they may wait for. ``on_event`` is
+    called after a reply whose event a relay has to send.
 
     Methods raise ``db.errors.DatabaseError``; its subclass ``Refused`` has the SQLSTATE:
 
@@ -65,13 +66,13 @@ class Requests:
         database: Database,
         waiting: ServiceWaiting,
         on_waiting: Callable[[str], None],
-        on_change: Callable[[], None],
+        notices: RequestNotices,
         on_event: Callable[[], None],
     ) -> None:
         self._database = database
         self._waiting = waiting
         self._on_waiting = on_waiting
-        self._on_change = on_change
+        self._notices = notices
         self._on_event = on_event
         self._names = NamesInUse(database, "service")
 
@@ -117,7 +118,7 @@ class Requests:
     def _is_waiting(self, service: str) -> None:
         self._waiting.available(service)
         self._on_waiting(service)
-        self._on_change()
+        self._notices.waiting(service)
 
     async def take_back(self, service: str, never_got: Sequence[HeldRequest]) -> None:
         """Return requests to the queue that their worker never got. If that fails, their leases end by themselves."""
@@ -159,7 +160,7 @@ class Requests:
     def _is_over(self, request_id: str, reply: PlainReply | None = None) -> None:
         """Wake the callers of this process, or of others if none waits here."""
         if not self._waiting.over(request_id, reply):
-            self._on_change()
+            self._notices.over(request_id)
 
     async def release(self, receipt: RequestReceipt, delay_seconds: float, why: str | None) -> str:
         """Return a request to the queue. Return its new state, or ``stale``. With a reason, the try has failed."""

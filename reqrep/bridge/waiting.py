@@ -1,17 +1,20 @@
 """Workers wait for requests and callers wait for replies; all waits of a process share two queries.
 
-At most as many workers wake up as requests wait, the longest-waiting worker first.
+At most as many workers wake up as requests wait, the longest-waiting worker first. A notice of another process names
+the request or the service, and ends these waits without a query.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 import structlog
 
 from db.errors import DatabaseError
 from db.pool import Database
 from reqrep.bridge.plain_reply import PlainReply
+from reqrep.bridge.request_notices import OVER, WAITING
 from reqrep.bridge.waiting_worker import WaitingWorker
 from runtime.shared_wait import SharedWait
 
@@ -20,6 +23,7 @@ __all__ = ["ServiceWaiting"]
 _log = structlog.get_logger(__name__)
 _WORKER = "worker"
 _CALLER = "caller"
+_UNMET_MAX = 1_000
 
 
 class ServiceWaiting(SharedWait):
@@ -31,16 +35,22 @@ class ServiceWaiting(SharedWait):
         super().__init__(pause_seconds)
         self._database = database
         self._workers: dict[asyncio.Future[None], WaitingWorker] = {}
+        self._unmet: Counter[str] = Counter()
 
     async def for_request(self, worker: WaitingWorker, seconds: float) -> bool:
         """Return True as soon as the worker's service may have a request, or the worker was handed one. Return False
-        after the time or when hookwire stops.
+        after the time or when hookwire stops. If no worker waited for a request that came after this one's last claim
+        had begun, it returns at once.
         """
+        if worker.met != (met := self.unmet(worker.service)) and seconds > 0:
+            worker.met = met
+            return True
         waiter = worker.waiter()
         self._workers[waiter] = worker
         try:
             return await self._wait((worker.service, _WORKER), seconds, waiter) or worker.has_request
         finally:
+            worker.met = self.unmet(worker.service)
             del self._workers[waiter]
 
     async def for_reply(self, request_id: str, seconds: float) -> PlainReply | bool:
@@ -54,11 +64,30 @@ class ServiceWaiting(SharedWait):
 
     def available(self, service: str, count: int = 1) -> None:
         """Wake as many workers of a service as it has waiting requests."""
-        self._wake((service, _WORKER), count)
+        if not self._wake((service, _WORKER), count):
+            if len(self._unmet) >= _UNMET_MAX:
+                self._unmet.clear()
+            self._unmet[service] += 1
+
+    def unmet(self, service: str) -> int:
+        """Return how many requests of a service came while no worker of it waited here."""
+        return self._unmet[service]
 
     def over(self, request_id: str, reply: PlainReply | None = None) -> bool:
         """Wake the callers of a request that was answered or closed, or has failed; return whether there are any."""
         return bool(self._wake((request_id, _CALLER), None, reply))
+
+    def told(self, notice: str) -> None:
+        """Wake those whom a notice of another process names; an empty one names nobody, so the queries run."""
+        if not notice:
+            self.notify()
+        for line in notice.splitlines():
+            about, _, name = line.partition(" ")
+            number, _, service = name.partition(" ")
+            if about == WAITING and number.isdecimal():
+                self.available(service, int(number))
+            elif about == OVER:
+                self.over(name)
 
     def reserve(self, service: str) -> WaitingWorker | None:
         """Return the worker that has waited longest, for a request that the caller makes; None: no worker waits here.
@@ -86,7 +115,7 @@ class ServiceWaiting(SharedWait):
             return False
         rows = await self._database.fetch("request.waiting_among", list(waiting), list(waiting.values()))
         for row in rows:
-            self.available(row["service"], row["available"])
+            self._wake((row["service"], _WORKER), row["available"])
         return any(row["available"] for row in rows)
 
     async def _ask_replies(self) -> bool:

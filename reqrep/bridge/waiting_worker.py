@@ -17,12 +17,16 @@ __all__ = ["WaitingWorker"]
 
 
 class WaitingWorker:
-    """One claim of a worker. ``name`` and ``lease_seconds`` are those of its lease; None: the service's own."""
+    """One claim of a worker. ``name`` and ``lease_seconds`` are those of its lease; None: the service's own.
 
-    def __init__(self, service: str, name: str, lease_seconds: float | None) -> None:
+    ``met`` is the number of the service's unmet requests when its last statement began.
+    """
+
+    def __init__(self, service: str, name: str, lease_seconds: float | None, met: int = 0) -> None:
         self.service = service
         self.name = name
         self.lease_seconds = lease_seconds
+        self.met = met
         self._handed: HeldRequest | None = None
         self.waiting: asyncio.Future[None] | None = None
 

@@ -199,6 +199,37 @@ async def test_a_common_commit_leaves_the_same_rows_as_any_other(sql: asyncpg.Co
     assert {row["subscription_id"] for row in rows} == {first, second}
 
 
+@ON_THE_LOOP_OF_THE_FILE
+@pytest.mark.parametrize(
+    ("topic", "sinks", "wanted"),
+    [
+        ("hookwire.service.echo.reply", None, (["webhooks"], [], 1)),
+        ("hookwire.service.echo.reply", ["kafka", "webhooks"], (["kafka", "webhooks"], ["kafka"], 1)),
+        ("hookwire.service.echo.reply", ["kafka"], (["kafka"], ["kafka"], 0)),
+        ("hookwire.job", None, (["webhooks"], [], 1)),
+        ("hookwire.delivery.failed", None, (["kafka", "webhooks"], ["kafka"], 1)),
+        ("hookwire.jobs", None, (["kafka", "webhooks"], ["kafka"], 1)),
+    ],
+)
+async def test_the_hubs_own_events_of_jobs_and_services_are_for_webhooks_unless_their_topic_names_sinks(
+    undone: asyncpg.Connection, topic: str, sinks: list[str] | None, wanted: object
+) -> None:
+    """Also in a common commit; a second topic makes it an uncommon one."""
+    await undone.execute("UPDATE hookwire.sinks SET configured = name IN ('kafka', 'webhooks')")
+    await undone.execute("INSERT INTO hookwire.topics (name, sinks) VALUES ($1, $2)", topic, sinks)
+    found = []
+    for drafts in ([(topic, None)], [(topic, None), ("u", None)]):
+        event = (await publish(undone, *drafts))[0]["event_id"]
+        found.append(
+            (
+                await undone.fetchval("SELECT sinks FROM hookwire.events WHERE id = $1", event),
+                await undone.fetchval("SELECT array(SELECT sink FROM hookwire.outbox WHERE id = $1)", event),
+                await undone.fetchval("SELECT count(*) FROM hookwire.ledger_entries WHERE $1 = ANY (ids)", event),
+            )
+        )
+    assert found == [wanted] * 2
+
+
 def _told(row: asyncpg.Record) -> tuple[object, ...]:
     return tuple(row[name] for name in ("outcome", "ordered", "is_owed", "version", "lease_seconds", "is_in_lane"))
 

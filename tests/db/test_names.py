@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import date, timedelta
+from datetime import date
 
 import asyncpg
 import pytest
@@ -69,7 +69,7 @@ async def test_names_made_by_hand_do_not_count(database_url: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_the_use_of_a_name_is_noted_on_each_day(kind: str, database_url: str) -> None:
-    days = iter([TODAY, TODAY, TODAY, TODAY + timedelta(1)])
+    days = iter([1, 1, 1, 2])
     async with opened(database_url) as (database, sql):
         made = NamesInUse(database, kind, lambda: next(days))  # type: ignore[arg-type]
         await made.ensure("a")

@@ -142,7 +142,7 @@ async def test_a_server_that_vanished_is_noticed_with_and_without_a_statement(
     async with proxied("127.0.0.1", postgres18.port) as proxy:
         options = PoolOptions(url_of(proxy.port), statement_seconds=600)
         async with opened(options) as database, aclosing(await connect_direct(options)) as listening:
-            await listening.listen("test", lambda: None)
+            await listening.listen("test", lambda _: None)
             await proxy.vanish()
             began = time.monotonic()
             idle = asyncio.create_task(listening.lost.wait())

@@ -165,7 +165,7 @@ async def test_an_event_wakes_the_process_that_leads_it_and_no_other(
         leader = await harness.scenario.leader()
         assert leader is not None
         listener = await connect_direct(PoolOptions(database_url))
-        await listener.listen("hookwire_outbox", lambda: notifications.append(1))
+        await listener.listen("hookwire_outbox", lambda _: notifications.append(1))
         for _ in range(5):
             await posted(leader)
         await lasts(0.3)  # longer than the pause between two notifications

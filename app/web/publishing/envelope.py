@@ -131,7 +131,7 @@ def read_envelope(scope: Scope) -> Envelope:
     if envelope.asks_batch and not envelope.is_batch:
         detail = f"A batch is {LINES_TYPE}, {MEDIA_TYPE}, {BATCH_TYPE} or application/json (a list)."
         raise Problem("unsupported-media-type", detail)
-    if envelope.has_outcomes and (envelope.idempotency_key is not None or envelope.cloudevent):
+    if (envelope.idempotency_key is not None or envelope.cloudevent) and envelope.has_outcomes:
         detail = "Each event of this batch has its own idempotency_key and ce- headers; leave the request's out."
         raise Problem("invalid-header", detail, parameter="idempotency-key")
     return envelope

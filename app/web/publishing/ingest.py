@@ -99,14 +99,16 @@ class Ingest:
         else:
             outcomes = await self._store(batch, scope) if batch.drafts else []
         accepted = [one for one in outcomes if isinstance(one, Accepted)]
-        for position, problem in sorted(batch.refused.items()):
-            outcomes.insert(position, problem)
+        if batch.refused:
+            for position, problem in sorted(batch.refused.items()):
+                outcomes.insert(position, problem)
         if accepted:
             self._request_log.write(scope, started, len(body), accepted, len(outcomes) - len(accepted))
-        items = [self._item(one, has_outcome=envelope.has_outcomes) for one in outcomes]
+        has_outcomes = envelope.has_outcomes
+        items = [self._item(one, has_outcome=has_outcomes) for one in outcomes]
         if envelope.matched:
             items[0]["matched"] = await self._notices.matched(accepted[0].id, grant_in(scope))
-        is_partly = envelope.has_outcomes and len(accepted) < len(outcomes)
+        is_partly = has_outcomes and len(accepted) < len(outcomes)
         replayed = bool(accepted) and not is_partly and all(one.replayed for one in accepted)
         status = _PARTLY if is_partly else _STORED
         await self._answer(send, items, notice, status, is_batch=envelope.is_batch, replayed=replayed)
@@ -191,15 +193,14 @@ class Ingest:
         if isinstance(one, Problem):
             outcome = {"outcome": _OUTCOMES.get(one.slug, "error")} if has_outcome else {}
             return {**outcome, **_refused_item(one)}
-        item: dict[str, object] = {"outcome": "replayed" if one.replayed else "stored"} if has_outcome else {}
-        item |= {
+        item: dict[str, object] = {
             "id": format_event_id(self._incarnation, one.id),
             "topic": one.topic,
             "key": one.key,
             "sequence": one.sequence,
             "accepted_at": format_timestamp(one.accepted_at),
         }
-        return item
+        return {"outcome": "replayed" if one.replayed else "stored", **item} if has_outcome else item
 
 
 def _refused_item(problem: Problem) -> dict[str, object]:

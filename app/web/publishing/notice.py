@@ -93,6 +93,8 @@ class Notices:
         """Return what ``storing`` returns, and the notice for a publish to ``topic``, which exists. The notice is None
         also if it is unknown whether a receiver exists.
         """
+        if not self._may_ask():  # the usual case of a publisher in a hurry: it needs no task
+            return await storing, self._kept(topic)
         asking = asyncio.create_task(self._of(topic), name="notice")
         try:
             stored = await storing
@@ -101,14 +103,17 @@ class Notices:
         finally:
             asking.cancel()
 
-    async def _of(self, topic: str) -> str | None:
-        now = time.monotonic()
-        answer = self._believed(topic, now)
-        if self._asking or now < self._next_at:
-            return answer.text if answer is not None else None
-        return await self._ask(topic, now)
+    def _may_ask(self) -> bool:
+        return not self._asking and time.monotonic() >= self._next_at
 
-    async def _ask(self, topic: str, now: float) -> str | None:
+    def _kept(self, topic: str) -> str | None:
+        answer = self._believed(topic, time.monotonic())
+        return None if answer is None else answer.text
+
+    async def _of(self, topic: str) -> str | None:
+        if not self._may_ask():
+            return self._kept(topic)
+        now = time.monotonic()
         self._asking = True
         try:
             row = await self._database.fetchrow("listener.of_topic", "default", topic)

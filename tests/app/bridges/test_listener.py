@@ -23,7 +23,7 @@ class CountedSignal:
         self.notifications = 0
         self._notified = asyncio.Event()
 
-    def __call__(self) -> None:
+    def __call__(self, _text: str) -> None:
         self.notifications += 1
         self._notified.set()
 

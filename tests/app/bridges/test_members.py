@@ -44,7 +44,7 @@ class Server:
         self.on_beat: Callable[[], None] = lambda: None
         self.is_silent = False
         self.is_locked = True
-        self.look: Callable[[], object] = lambda: None
+        self.look: Callable[[str], object] = lambda _: None
         self.options = SimpleNamespace(primary=SimpleNamespace(on_change=self._note_change))
         self.changed: Callable[[], None] = lambda: None
 
@@ -57,7 +57,7 @@ class Server:
     async def aclose(self) -> None:
         """Nothing is open."""
 
-    async def listen(self, _: str, look: Callable[[], object]) -> None:
+    async def listen(self, _: str, look: Callable[[str], object]) -> None:
         self.look = look
 
     async def fetchrow(self, statement: str, *_: object) -> dict[str, Any]:
@@ -96,7 +96,7 @@ async def beaten(server: Server, *, more: int = 1) -> None:
     """Let the member beat again so often."""
     for _ in range(more):
         count = len(server.beats)
-        server.look()
+        server.look("")
         await until(lambda before=count: len(server.beats) > before)
 
 

@@ -15,7 +15,7 @@ async def test_rr15_a_commit_here_rings_a_listener_elsewhere_and_many_commits_ri
     database, listener = await open_database(options), await connect_direct(options)
     notifications: list[int] = []
     notified = asyncio.Event()
-    await listener.listen("hookwire_outbox", lambda: (notifications.append(1), notified.set()))
+    await listener.listen("hookwire_outbox", lambda _: (notifications.append(1), notified.set()))
     notifier = Notifier(database, interval_seconds=0.2)
     async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
         tasks.create_task(notifier.run())

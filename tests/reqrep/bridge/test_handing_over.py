@@ -11,11 +11,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from app.bridges.notifier import Notifier
 from db.errors import Refused
 from db.pool import Database, PoolOptions, open_database
 from db.statements import STATEMENTS
 from reqrep.bridge.plain_reply import PlainReply
+from reqrep.bridge.request_notices import RequestNotices
 from reqrep.bridge.requests import RequestDraft, Requests
 from reqrep.bridge.waiting import ServiceWaiting
 from reqrep.bridge.waiting_worker import WaitingWorker
@@ -35,8 +35,8 @@ class Bridge:
     def __post_init__(self) -> None:
         self.waiting = ServiceWaiting(self.database)
         self.requests = Requests(
-            self.database, self.waiting, lambda service: self.told.append(f"{service} waits"),
-            lambda: self.told.append("others"), lambda: self.told.append("relay"),
+            self.database, self.waiting, lambda service: self.told.append(f"{service} waits"), HeardNotices(self),
+            lambda: self.told.append("relay"),
         )  # fmt: skip
 
     async def worker(self, name: str = "w", lease_seconds: float = 50.0) -> tuple[WaitingWorker, asyncio.Task[bool]]:
@@ -51,6 +51,22 @@ class Bridge:
         task = asyncio.create_task(self.waiting.for_reply(request_id, 60))
         await asyncio.sleep(0)
         return task
+
+
+class HeardNotices(RequestNotices):
+    """RequestNotices that a test sees before they are sent."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        super().__init__(bridge.database, rest_seconds=0)
+        self._told = bridge.told
+
+    def waiting(self, service: str) -> None:
+        super().waiting(service)
+        self._told.append(f"others: {service}")
+
+    def over(self, request_id: str) -> None:
+        super().over(request_id)
+        self._told.append("others: over")
 
 
 @pytest.fixture
@@ -120,7 +136,7 @@ async def test_a_worker_is_only_woken_where_the_request_cannot_be_handed_over(
     assert await task
     found = (worker.take(), await row_of(sql, request_id), bridge.told)
 
-    assert found == ([], WAITS, ["echo waits", "others"])
+    assert found == ([], WAITS, ["echo waits", "others: echo"])
 
 
 async def test_a_worker_waits_on_when_its_request_is_refused(bridge: Bridge, sql: asyncpg.Connection) -> None:
@@ -154,7 +170,7 @@ async def test_a_request_whose_worker_left_meanwhile_waits_for_the_next_one(
     request_id, _ = await bridge.requests.make("echo", RequestDraft(b"hello"))
 
     assert await row_of(sql, request_id) == WAITS
-    assert bridge.told == ["echo waits", "others"]
+    assert bridge.told == ["echo waits", "others: echo"]
 
 
 async def test_a_stop_ends_the_wait_of_a_reserved_worker(bridge: Bridge) -> None:
@@ -180,7 +196,7 @@ async def test_a_caller_of_this_process_gets_the_reply_itself(bridge: Bridge, sq
     outcomes.append(await bridge.requests.reply(held.receipt, b"done", "text/html"))
 
     assert (outcomes, await caller, told) == (["stored", "stored"], PlainReply(b"done", "text/html"), [])
-    assert [one for one in bridge.told if one != "relay"] == ["others"]
+    assert [one for one in bridge.told if one != "relay"] == ["others: over"]
     row = await sql.fetchrow("SELECT state, reply, reply_content_type, last_error FROM hookwire.requests")
     assert tuple(row) == ("answered", b"done", "text/html", None)
 
@@ -215,12 +231,98 @@ async def test_an_event_of_a_reply_is_owed_where_a_subscription_wants_it(
     assert (owed, sent) == ((0, 1) if protocol is None else (1, 0))
 
 
-async def test_other_processes_hear_that_something_has_changed(bridge: Bridge, sql: asyncpg.Connection) -> None:
+async def test_the_event_of_a_reply_takes_few_statements(sql: asyncpg.Connection) -> None:
+    """Each function and each statement costs more to begin and end than its work for one event."""
+    await sql.execute("UPDATE hookwire.sinks SET configured = true WHERE name = 'webhooks'")
+    await sql.execute("INSERT INTO hookwire.topics (tenant, name) VALUES ('default', $1)", REPLY_TOPIC)
+    await sql.execute(SETTINGS.format("disabled", "false"))
+    made = await sql.fetchrow(STATEMENTS["request.make_for"], "echo", b"x", None, None, None, None, None, "w", None)
+
+    async with sql.transaction():
+        await sql.execute("SET LOCAL track_functions = 'pl'")
+        await sql.fetchrow(STATEMENTS["request.reply"], made["id"], made["claim"], b"done", None)
+        called = await sql.fetch("SELECT funcname FROM pg_stat_xact_user_functions WHERE schemaname = 'hookwire'")
+
+    assert {row["funcname"] for row in called} == {"answer_request", "publish_batch"}
+
+
+# --- notices ------------------------------------------------------------------------------------------------------
+
+
+async def heard(sql: asyncpg.Connection, notices: RequestNotices) -> list[str]:
+    """Send the notices that have gathered; return what another process gets."""
+    texts: list[str] = []
+    ended = asyncio.Event()
+
+    def hear(*notification: Any) -> None:
+        ended.set() if notification[-1] == "end" else texts.append(notification[-1])
+
+    await sql.add_listener("hookwire_services", hear)
+    await notices.once()
+    await sql.execute("NOTIFY hookwire_services, 'end'")
+    async with asyncio.timeout(60):
+        await ended.wait()
+    await sql.remove_listener("hookwire_services", hear)
+    return texts
+
+
+async def test_other_processes_hear_what_has_changed(bridge: Bridge, sql: asyncpg.Connection) -> None:
     """Whatever `HOOKWIRE_SQL_NOTIFY` says: that is for transactions of others."""
     await sql.execute("UPDATE hookwire.installation SET sql_notify = false")
-    heard = asyncio.Event()
-    await sql.add_listener("hookwire_services", lambda *_: heard.set())
+    notices = RequestNotices(bridge.database, rest_seconds=0)
+    notices.waiting("echo")
+    notices.over("0" * 32)
+    notices.waiting("echo")
 
-    await Notifier(bridge.database, 0, "request.notify").once()
+    assert await heard(sql, notices) == ["waiting 2 echo\nover " + "0" * 32]
+
+
+@pytest.mark.parametrize(("services", "texts"), [(299, 10), (301, 1)])
+async def test_many_changes_share_a_text_and_very_many_are_one_without_names(
+    bridge: Bridge, sql: asyncpg.Connection, services: int, texts: int
+) -> None:
+    """A text of NOTIFY has less than 8,000 bytes, and a name of a service at most 200."""
+    notices = RequestNotices(bridge.database, rest_seconds=0)
+    names = [f"{number:03}" + "e" * 197 for number in range(services)]
+    for name in names:
+        notices.waiting(name)
+
+    found = await heard(sql, notices)
+
+    lines = [line for text in found for line in text.splitlines()]
+    assert (len(found), lines) == (texts, [f"waiting 1 {name}" for name in names] if services <= 300 else [])
+
+
+async def test_a_notice_wakes_whom_it_names_without_a_query(bridge: Bridge) -> None:
+    """Nothing runs the queries here. What is no notice wakes nobody."""
+    (_, first), (_, second) = await bridge.worker("first"), await bridge.worker("second")
+    mine, other = await bridge.caller("0" * 32), await bridge.caller("1" * 32)
+
+    for notice in ("waiting 9 else", "waiting x echo", "over ", "nonsense", "\n", f"waiting 1 echo\nover {'0' * 32}"):
+        bridge.waiting.told(notice)
     async with asyncio.timeout(60):
-        await heard.wait()
+        found = (await first, await mine)
+    await asyncio.sleep(0)
+
+    assert (found, second.done(), other.done()) == ((True, True), False, False)
+    second.cancel()
+    other.cancel()
+
+
+async def test_a_request_that_came_after_the_claim_of_a_worker_began_is_not_waited_for(bridge: Bridge) -> None:
+    """The claim did not see it, and nobody waited when it came. The next wait is an ordinary one."""
+    bridge.waiting.available("echo")
+    worker = WaitingWorker("echo", "w", None, bridge.waiting.unmet("echo"))
+    before = asyncio.create_task(bridge.waiting.for_request(worker, 60))
+    await asyncio.sleep(0)
+    waited = not before.done()
+    bridge.waiting.available("echo")
+    await before
+
+    bridge.waiting.told("waiting 1 echo")
+    at_once = await bridge.waiting.for_request(worker, 60)
+    again = asyncio.create_task(bridge.waiting.for_request(worker, 60))
+    await asyncio.sleep(0)
+
+    assert (waited, at_once, again.done()) == (True, True, False)
+    again.cancel()

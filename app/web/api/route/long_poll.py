@@ -13,7 +13,8 @@ from runtime.pause import pause
 __all__ = ["long_poll"]
 
 _Item = TypeVar("_Item")
-_BLOCKED_SECONDS: Final = 0.2
+_FIRST_PAUSE_SECONDS: Final = 0.01
+_PAUSE_SECONDS_MAX: Final = 0.2
 
 
 async def long_poll(
@@ -27,12 +28,13 @@ async def long_poll(
     ``wait`` returns False when the time is over, or when the process stops, which sets ``leaving``. Nothing is fetched
     for a client that has gone, because it would stay leased until its lease ends.
     """
-    found = await fetch()
+    found, pause_seconds = await fetch(), _FIRST_PAUSE_SECONDS
     while not found:
         if not await wait() or await request.is_disconnected():
             break
         found = await fetch()
         if not found and not leaving.is_set():
-            # A filter, a limit or another reader withholds the items: query less often.
-            await pause(leaving, _BLOCKED_SECONDS)
+            # Another reader was faster, or a filter or a limit withholds the items: query less and less often.
+            await pause(leaving, pause_seconds)
+            pause_seconds = min(2 * pause_seconds, _PAUSE_SECONDS_MAX)
     return found

@@ -227,8 +227,9 @@ async def claim(request: Request, name: Name, body: ClaimRequestsIn, context: In
     Large requests come in several claims, of some 8 MB at most.
     """
     service, until = service_name(name), time.monotonic() + body.wait_seconds
-    worker = WaitingWorker(service, actor_of(request), body.lease_seconds)
-    requests, asked = context.services.requests, (service, body.max, body.lease_seconds, worker.name)
+    requests, waiting = context.services.requests, context.services.waiting
+    worker = WaitingWorker(service, actor_of(request), body.lease_seconds, waiting.unmet(service))
+    asked = (service, body.max, body.lease_seconds, worker.name)
     async with context.answers.share() as share:
 
         async def fetch() -> Sequence[HeldRequest]:
@@ -240,7 +241,7 @@ async def claim(request: Request, name: Name, body: ClaimRequestsIn, context: In
                     request,
                     context.leaving,
                     fetch,
-                    lambda: context.services.waiting.for_request(worker, until - time.monotonic()),
+                    lambda: waiting.for_request(worker, until - time.monotonic()),
                 )
         finally:
             await requests.take_back(service, worker.take())

@@ -1,4 +1,4 @@
-"""Leasing: the loop of each worker that leases work: claim, run, settle, extend, release, drain (JB-62, JB-64, JB-78).
+"""Leasing: the loop of each worker that leases work: claim, run, settle, extend, release, drain.
 
 ::
 
@@ -156,11 +156,8 @@ class Leasing(Generic[W]):
             self._freed.set()
         for work in found:
             self._settlement.held[id(work)] = work
-            self._running.begin(work, self._handle(work))
+            self._running.begin(work, self._handler)
         return len(found)
-
-    async def _handle(self, work: W) -> Any:
-        return await self._handler(work)
 
     def _ended(self, work: W, ending: Ending) -> None:
         """Settle the work of a handler that has ended."""

@@ -55,7 +55,7 @@ class Batching:
 class Settlement(Generic[W]):
     """Settles results together, and everything else alone. ``held`` is the work that is not settled yet.
 
-    ``settled`` is called for each piece of work, and also for one that is given up.
+    ``settled`` is called after each settlement, and after work was given up.
     """
 
     def __init__(self, source: Source[W], lease_seconds: float, report: Report, settled: Callable[[], None]) -> None:
@@ -143,7 +143,8 @@ class Settlement(Generic[W]):
         for work in late:
             self._was_late(work)
         for work, _ in done:
-            self.forget(work)
+            self.held.pop(id(work), None)
+        self._settled()
 
     async def _fail(self, work: W, error: BaseException) -> None:
         """Fail the attempt as the handler asked, or plainly if that is refused, for example by a negative delay."""
