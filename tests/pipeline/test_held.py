@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import date
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -34,7 +35,7 @@ from pipeline.retention import retain
 from pipeline.storage import LakeStorage
 from pipeline.tables import lake_tables
 from pipeline.typed.tables import typed_table
-from tests.pipeline.foreign import batch, edit, row, row_of, table_of
+from tests.pipeline.foreign import batch, edit, pipeline, row, row_of, table_of
 from tests.pipeline.test_audit_command import archived, audit, events
 
 __all__ = ["events"]
@@ -199,6 +200,22 @@ def refusal(question: Callable[[], object]) -> str:
         return repr(question())
     except (DeltaError, LakeDamaged) as error:
         return f"{type(error).__name__}: {error}"
+
+
+def test_a_typed_table_of_which_nothing_is_left_is_named_until_its_log_is_accepted(
+    spark: SparkSession, lake: LakeStorage, events: Sequence[SelftestRecord]
+) -> None:
+    """Only tables that lie in the lake were compared with what the database knows."""
+    archived(lake.uri, events)
+    _, known = two_commits(lake)
+    noted(lake)
+    rmtree(Path(lake.uri.removeprefix("file://")) / "typed")
+    said = [audit(lake.uri)[1]["lake"], pipeline(lake, "check")[1]["logs"]]
+    said.append(departed(known, HeldLake(lake, known).tables))
+    gone = "typed/orders/1: the log is gone, and the database knows commit 2 "
+    assert [[gone in sentence for sentence in sentences] for sentences in said] == [[True]] * 3
+    assert pipeline(lake, "accept-log", "--table", "typed/orders/1")[0] == 0
+    assert (audit(lake.uri)[0], pipeline(lake, "check")[0]) == (0, 0)
 
 
 @pytest.mark.parametrize("is_noted", [True, False])
