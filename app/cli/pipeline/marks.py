@@ -174,17 +174,16 @@ async def store_marks(
     """Store the newest commit of each table, unless a newer one is known, or its log lacks the known one.
 
     Such a log keeps its mark, so that it is named. ``early``: the marks that were known before the tables were opened.
-    What a person has accepted since stays as it is. Raises ``DatabaseError``, LakeDamaged.
+    A mark that a job or a person has changed since stays as it is. Raises ``DatabaseError``, LakeDamaged.
     """
     from pipeline.audit.mark import departure, mark_of
 
     known = await known_marks(session, lake)
-    accepted = _accepted(early or {}, known)
     for table in tables:
-        if table.name in accepted:
+        before = known.get(table.name)
+        if early is not None and before != early.get(table.name):
             continue
         mark = await asyncio.to_thread(mark_of, table)
-        before = known.get(table.name)
         if mark is not None and (before is None or await asyncio.to_thread(departure, table, before) is None):
             await session.execute(
                 "lake_mark.mark", lake.uri, table.name, mark.version, mark.number, mark.commit_id, mark.digest
