@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pipeline.delivery import delivery_table
 from pipeline.erasure import erased_table
 from pipeline.lake import Table, bronze
@@ -9,9 +11,9 @@ from pipeline.metric import metric_table
 from pipeline.repair.damage import quarantined_table
 from pipeline.slo import slo_table
 from pipeline.storage import LakeStorage
-from pipeline.typed.tables import made_tables
+from pipeline.typed.tables import made_tables, named_table
 
-__all__ = ["lake_tables"]
+__all__ = ["gone_tables", "lake_tables"]
 
 
 def lake_tables(lake: LakeStorage, of: type[Table] = Table) -> tuple[Table, ...]:
@@ -21,3 +23,14 @@ def lake_tables(lake: LakeStorage, of: type[Table] = Table) -> tuple[Table, ...]
     """
     makers = bronze, erased_table, quarantined_table, delivery_table, metric_table, slo_table
     return (*(made(lake, of) for made in makers), *made_tables(lake, of))
+
+
+def gone_tables(
+    lake: LakeStorage, tables: Iterable[Table], known: Iterable[str], of: type[Table] = Table
+) -> list[Table]:
+    """Return the tables of typed and rejected rows with a ``known`` name that are not among all ``tables`` of the lake.
+
+    Nothing is left of them.
+    """
+    names = sorted({*known} - {table.name for table in tables})
+    return [table for name in names if (table := named_table(lake, name, of)) is not None]

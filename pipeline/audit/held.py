@@ -16,7 +16,7 @@ from pipeline.delta.log import LogEntry
 from pipeline.delta.snapshot import Snapshot
 from pipeline.lake import Table
 from pipeline.storage import LakeStorage
-from pipeline.tables import lake_tables
+from pipeline.tables import gone_tables, lake_tables
 
 __all__ = ["HeldLake", "HeldTable"]
 
@@ -76,13 +76,15 @@ class HeldTable(Table):
 class HeldLake:
     """The tables of a lake as an audit finds them. A table is opened at the first question about it.
 
-    ``marks``: what the database knew of the logs before.
+    ``marks``: what the database knew of the logs before. A typed table that it knows is among ``tables``, also if it is
+    gone.
     """
 
     def __init__(self, storage: LakeStorage, marks: Mapping[str, LogMark] | None = None) -> None:
         self.storage = storage
         self.marks = marks or {}
-        self.tables = lake_tables(storage, HeldTable)
+        tables = lake_tables(storage, HeldTable)
+        self.tables = (*tables, *gone_tables(storage, tables, self.marks, HeldTable))
         self.bronze, self.erased, *_ = self.tables
 
     def has_lost_files(self) -> bool:

@@ -107,9 +107,9 @@ def made_tables(lake: LakeStorage, of: type[Table] = Table) -> list[Table]:
     return [_made(lake, name, of) for name in dict.fromkeys(names) if _NAME.fullmatch(name)]
 
 
-def named_table(lake: LakeStorage, name: str) -> Table | None:
+def named_table(lake: LakeStorage, name: str, of: type[Table] = Table) -> Table | None:
     """Return the table of this name, also if it was deleted; None if no topic and version can have it."""
-    return _made(lake, name, Table) if _NAME.fullmatch(name) else None
+    return _made(lake, name, of) if _NAME.fullmatch(name) else None
 
 
 def forget_days(lake: LakeStorage, files: Collection[DataFile], job: str, run: str) -> None:

@@ -117,15 +117,15 @@ def driver(spark: SparkSession, order: dict[str, Any], result: int) -> NoReturn:
         set_clock(datetime.fromisoformat(order["clock"]))
     try:
         with told_failures():
-            done: int | str = worked(spark, order)
+            done: int | str | list[int] = worked(spark, order)
     except CommandFailed as refused:
         done = str(refused)
     os.write(result, json.dumps(done).encode())
     os._exit(0)
 
 
-def worked(spark: SparkSession, order: dict[str, Any]) -> int:
-    """Do the job of the order; return what it counts."""
+def worked(spark: SparkSession, order: dict[str, Any]) -> int | list[int]:
+    """Do the job of the order; return what it counts, or the event numbers that our own reader sees."""
     lake = LakeStorage(order["lake"], S3Options(**order["s3"]))
     table, last = bronze(lake), date(2026, 1, 16)
     match order["job"]:
@@ -135,6 +135,8 @@ def worked(spark: SparkSession, order: dict[str, Any]) -> int:
             return erase(spark, lake, table, Subject((order["key"],)), "run").records
         case "retain":
             return sum(file.rows for file in retain(lake, table, last, "run"))
+        case "read":
+            return sorted(row.event_number for row in table.read(spark).select("event_number").collect())
     options = ArchiveOptions((order["topic"],), batch_records_max=order["batch"], accept_loss=order["accept_loss"])
     return archive(lambda: spark, table, SparkKafkaOptions(order["kafka"]), options, "run").rows
 

@@ -19,7 +19,7 @@ from pipeline.audit.digest import digests
 from pipeline.audit.proof import plain
 from pipeline.audit.selftest import HOUR, SelftestRecord
 from pipeline.erasure import erased_table
-from pipeline.lake import bronze
+from pipeline.lake import Table, bronze
 from pipeline.repair.words import statistics
 from pipeline.runs import runs
 from pipeline.storage import LakeStorage
@@ -27,7 +27,7 @@ from tests.pipeline.foreign import batch, row_of
 from tests.pipeline.test_audit_command import audit
 from tests.pipeline.test_audit_memory import D, day_of, events, judged, put, stored, taken
 from tests.pipeline.test_audit_omissions import done
-from tests.pipeline.test_held import overtaken_by, retained, unbroken_audit
+from tests.pipeline.test_held import overtaken_by, read_after, retained, unbroken_audit
 from tests.pipeline.test_tampering import executed, found_in
 
 __all__ = ["events", "put"]
@@ -97,6 +97,20 @@ def test_days_that_retention_deletes_while_a_lake_is_hashed_are_not_missing(
     code, report = unbroken_audit(lake_uri)
     assert (code, judged(report), report["lake"], looked) == (0, (5, 0, 0), [], [1, 2])
     assert judged(audit(lake_uri)[1]) == (0, 5, 0)
+
+
+def test_days_whose_files_retention_deletes_while_they_are_read_are_not_missing(
+    lake_uri: str, events: Sequence[SelftestRecord], put: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had committed when the audit had hashed the lake, and had deleted nothing yet."""
+    put(events, [day_of(place) for place in range(len(events))])
+    lake, late = LakeStorage(lake_uri), []
+    with monkeypatch.context() as patch:
+        patch.setattr(Table, "discard", lambda _, files: late.extend(files))
+        looked = overtaken_by(lambda: retained(lake, D[1]), monkeypatch)
+        read_after(lambda: lake.delete(map(bronze(lake).place, late)), monkeypatch)
+        code, report = unbroken_audit(lake_uri)
+    assert (code, judged(report), report["lake"], looked) == (0, (5, 0, 0), [], [1, 2])
 
 
 @pytest.mark.usefixtures("proved")

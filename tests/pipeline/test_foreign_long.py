@@ -16,6 +16,7 @@ from pipeline.storage import LakeStorage
 from scripts.servers.kafka import KafkaServer
 from tests.pipeline.broker import make, ours, write
 from tests.pipeline.long_storey import Archiver, archiver, s3_server
+from tests.pipeline.seven_readers import agreed_by_others
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -47,11 +48,9 @@ def drivers(kafka: KafkaServer, topic: str, place: Place) -> Iterator[Archiver]:
 
 
 def seen(lake: LakeStorage, drivers: Archiver) -> list[int]:
-    """What deltalake and Delta's package for Spark see, as many as our log says."""
-    table = DeltaTable(f"{lake.uri}/bronze", storage_options=lake.delta_options)
-    found: list[int] = sorted(table.to_pyarrow_table(columns=["event_number"])["event_number"].to_pylist())
-    assert found == drivers.ask("read")
-    assert len(found) == bronze(lake).snapshot().rows
+    """What all seven readers see."""
+    found = agreed_by_others(lake, drivers)
+    assert found == drivers.ask("run", job="read")
     return found
 
 

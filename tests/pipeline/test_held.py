@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import date
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from app.settings.settings import load_settings
 from db.direct import connect_direct
 from db.pool import PoolOptions
 from pipeline.audit.held import HeldLake
+from pipeline.audit.lake_audit import LakeAudit
 from pipeline.audit.mark import LogMark, mark_of
 from pipeline.audit.selftest import SelftestRecord
 from pipeline.delta.snapshot import Change, Snapshot
@@ -33,7 +35,7 @@ from pipeline.retention import retain
 from pipeline.storage import LakeStorage
 from pipeline.tables import lake_tables
 from pipeline.typed.tables import typed_table
-from tests.pipeline.foreign import batch, edit, row, row_of, table_of
+from tests.pipeline.foreign import batch, edit, pipeline, row, row_of, table_of
 from tests.pipeline.test_audit_command import archived, audit, events
 
 __all__ = ["events"]
@@ -200,6 +202,22 @@ def refusal(question: Callable[[], object]) -> str:
         return f"{type(error).__name__}: {error}"
 
 
+def test_a_typed_table_of_which_nothing_is_left_is_named_until_its_log_is_accepted(
+    spark: SparkSession, lake: LakeStorage, events: Sequence[SelftestRecord]
+) -> None:
+    """Only tables that lie in the lake were compared with what the database knows."""
+    archived(lake.uri, events)
+    _, known = two_commits(lake)
+    noted(lake)
+    rmtree(Path(lake.uri.removeprefix("file://")) / "typed")
+    said = [audit(lake.uri)[1]["lake"], pipeline(lake, "check")[1]["logs"]]
+    said.append(departed(known, HeldLake(lake, known).tables))
+    gone = "typed/orders/1: the log is gone, and the database knows commit 2 "
+    assert [[gone in sentence for sentence in sentences] for sentences in said] == [[True]] * 3
+    assert pipeline(lake, "accept-log", "--table", "typed/orders/1")[0] == 0
+    assert (audit(lake.uri)[0], pipeline(lake, "check")[0]) == (0, 0)
+
+
 @pytest.mark.parametrize("is_noted", [True, False])
 def test_a_commit_during_an_audit_raises_no_alarm_and_is_not_confirmed(
     spark: SparkSession, lake: LakeStorage, events: Sequence[SelftestRecord], database_url: str,
@@ -293,6 +311,58 @@ def test_files_that_are_deleted_while_a_lake_is_hashed_are_not_missing(
     code, report = unbroken_audit(lake.uri)
     assert (code, report["lake"], report["records"], looked) == (0, [], 8, [1, 2])
     assert [audit(lake.uri)[1][name] for name in ("records", "remembered")] == [0, 8]
+
+
+def read_after(job: Callable[[], object], monkeypatch: pytest.MonkeyPatch, times: int = 1) -> None:
+    """Let a job run directly before an audit reads the files of its state, so many times."""
+    left = [job] * times
+    seen = LakeAudit.differences_seen
+
+    def seen_after_a_job(self: LakeAudit, examples_max: int) -> list[str]:
+        if left:
+            left.pop()()
+        return seen(self, examples_max)
+
+    monkeypatch.setattr(LakeAudit, "differences_seen", seen_after_a_job)
+
+
+def test_files_that_are_deleted_long_after_their_commit_are_not_missing(
+    spark: SparkSession, lake: LakeStorage, events: Sequence[SelftestRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were still there when the audit had hashed them. It called them missing, and ended as of a damaged lake."""
+    archived(lake.uri, events)
+    looked = overtaken_by(lambda: written_again(lake, events, hours_kept=1), monkeypatch)
+    read_after(lambda: bronze(lake).vacuum(0, unnamed=False), monkeypatch)
+    code, report = unbroken_audit(lake.uri)
+    assert (code, report["lake"], report["records"], looked) == (0, [], 8, [1, 2])
+
+
+def test_an_audit_that_jobs_overtake_twice_judges_nothing(
+    spark: SparkSession, lake: LakeStorage, events: Sequence[SelftestRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a lake is not damaged, so exit code 1 would be a false alarm."""
+    archived(lake.uri, events)
+    read_after(lambda: written_again(lake, events), monkeypatch, times=2)
+    with pytest.raises(CommandFailed, match="run the audit again when they have ended") as failed:
+        audit(lake.uri)
+    assert failed.value.code == 2
+    assert audit(lake.uri)[0] == 0
+
+
+def test_a_file_that_is_really_missing_is_named_although_a_job_deletes_others(
+    spark: SparkSession, lake: LakeStorage, events: Sequence[SelftestRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archived(lake.uri, events)
+
+    def written_again_and_damaged() -> None:
+        written_again(lake, events)
+        [file] = bronze(lake).snapshot().files
+        lake.delete([bronze(lake).place(file)])
+
+    read_after(written_again_and_damaged, monkeypatch)
+    with pytest.raises(CommandFailed, match=r"part-0\.parquet cannot be read") as failed:
+        audit(lake.uri)
+    assert failed.value.code == 1
 
 
 def unbroken_audit(lake_uri: str) -> tuple[int, Any]:

@@ -1,4 +1,4 @@
-"""The long storey on a disk: drivers killed at each step, clocks that jump, topics made anew; four readers agree."""
+"""The long storey on a disk: drivers killed at each step, clocks that jump, topics made anew; seven readers agree."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from pipeline.storage import LakeStorage
 from scripts.servers.kafka import KafkaServer
 from tests.pipeline.broker import make, make_anew, ours, write
 from tests.pipeline.long_storey import Archiver, archiver, small_disk
+from tests.pipeline.seven_readers import agreed_by_others
 from tests.pipeline.test_maintenance import LARGE
 from tests.pipeline.test_readers import agreed, old_lake
 
@@ -50,11 +51,11 @@ def drivers(kafka: KafkaServer, topic: str, lake: LakeStorage) -> Iterator[Archi
 
 @pytest.fixture
 def seen(spark: SparkSession, lake: LakeStorage, drivers: Archiver) -> Readers:
-    """What all four readers see of this lake or another: ours, deltalake, DuckDB and Delta's package for Spark."""
+    """What all seven readers see of this lake or another."""
 
     def numbers(of: LakeStorage = lake) -> list[int]:
         found = agreed(spark, of)
-        assert drivers.ask("read", lake=of.uri) == found, "Delta's package for Spark sees the same"
+        assert agreed_by_others(of, drivers) == found
         return found
 
     return numbers
@@ -95,7 +96,7 @@ def test_a_driver_that_is_killed_at_any_step_loses_and_doubles_nothing(
     assert seen() == list(range(1, EVENTS + 1))
 
 
-def test_four_readers_agree_whatever_is_done_to_lake_clock_and_topic(
+def test_seven_readers_agree_whatever_is_done_to_lake_clock_and_topic(
     kafka: KafkaServer, topic: str, spark: SparkSession, lake: LakeStorage, drivers: Archiver, seen: Readers
 ) -> None:
     """FP-08: clocks that jump, a topic made anew, compact, erase, retain."""
@@ -157,7 +158,7 @@ def test_a_disk_that_fills_up_loses_and_doubles_nothing(
         assert (found, seen(small)) == ([(FULL, [1, 2, 3])] * 2, [1, 2, 3, 4, 5, 6])
 
 
-def test_four_readers_agree_on_a_lake_of_before(spark: SparkSession, tmp_path: Path, seen: Readers) -> None:
+def test_seven_readers_agree_on_a_lake_of_before(spark: SparkSession, tmp_path: Path, seen: Readers) -> None:
     """FP-08: once it is converted; its files have the old timestamps."""
     before = LakeStorage(str(tmp_path / "before"))
     old_lake(spark, before, tmp_path / "before")

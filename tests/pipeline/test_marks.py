@@ -96,3 +96,28 @@ async def test_a_log_that_a_person_restores_and_accepts_during_an_audit_is_not_c
     assert "bronze: the log ends with commit 1" in sentence
     await getattr(person, answer)()
     assert await departures_of(session, held) == []
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_an_audit_of_commits_without_a_mark_leaves_the_mark_of_a_restored_log(
+    lake_uri: str, tmp_path: Path, database_url: str, is_known: bool
+) -> None:
+    """The audit stored the mark of a commit that a restore had removed, and every job refused the log from then on."""
+    lake, log = LakeStorage(lake_uri), tmp_path / "lake" / "bronze" / "_delta_log"
+    committed(bronze(lake), 2)
+    async with opened(database_url) as (database, _):
+        session: Any = database
+        if is_known:
+            await store_marks(session, lake, [bronze(lake)])
+        committed(bronze(lake), 2)
+        held = HeldLake(lake, await known_marks(session, lake))
+        assert held.bronze.newest() == (4, 4)
+        for version in (2, 3, 4):
+            (log / f"{version:020d}.json").unlink()
+        await session.execute("lake_mark.forget_mark", lake.uri, "bronze")
+        committed(bronze(lake), 2)
+        await store_marks(session, lake, [bronze(lake)])
+        present = await known_marks(session, lake)
+        await store_marks(session, lake, held.tables, held.marks)
+        assert await known_marks(session, lake) == present
+        assert await departures(present, [bronze(lake)]) == []

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,8 +15,8 @@ from pipeline.lake import Table, bronze
 from pipeline.repair.renaming import rename
 from pipeline.schema import BRONZE_PARTITIONS
 from pipeline.storage import LakeStorage
-from tests.pipeline.fetched import polars_folder
 from tests.pipeline.foreign import append, batch, delta, pipeline, row
+from tests.pipeline.seven_readers import by_polars
 
 OLD = Path(__file__).parent / "lake-of-0.1"
 """Bronze with two batches and a row of `erased`, as the release before this layout wrote them."""
@@ -85,18 +81,11 @@ def test_a_new_file_has_no_equals_sign_outside_its_partition_columns(lake: LakeS
 @pytest.mark.slow
 def test_polars_reads_what_the_others_read(lake: LakeStorage) -> None:
     """GP-07: it read no table; of before only once it is compacted."""
-
-    def seen() -> object:
-        environment = os.environ | {"PYTHONPATH": str(polars_folder())}
-        words = [sys.executable, "-m", "tests.pipeline.polars_reader", f"{lake.uri.removeprefix('file://')}/bronze"]
-        done = subprocess.run([*words, "event_number"], env=environment, capture_output=True, text=True, check=False)
-        return json.loads(done.stdout) if done.returncode == 0 else done.stderr[-200:]
-
-    before = seen()
+    before = by_polars(lake)
     rename(lake, bronze(lake), "run")
     batch(bronze(lake), row(4))
     append(lake, row(5))
-    assert (before != [1, 2, 3], seen()) == (True, [1, 2, 3, 4, 5])
+    assert (before != [1, 2, 3], by_polars(lake)) == (True, [1, 2, 3, 4, 5])
 
 
 def test_an_upgrade_beside_another_is_harmless(lake: LakeStorage) -> None:

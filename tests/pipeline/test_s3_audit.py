@@ -22,6 +22,7 @@ from pipeline.lake import bronze
 from pipeline.s3 import S3Options
 from pipeline.storage import LakeStorage
 from tests.app.maintenance.test_ledger import folded, purge
+from tests.kept_ledger import KEEP_FOR_EVER
 from tests.pipeline.fetched import lake_jars
 from tests.pipeline.foreign import row
 from tests.pipeline.long_storey import s3_server
@@ -109,6 +110,7 @@ async def accepted(harness: Harness, topic: str, day: int, name: str) -> list[di
     ids = await harness.publish(*KEYS, topic=topic, payload=payload)
     await harness.connection.execute("UPDATE hookwire.events SET accepted_at = $2 WHERE id = ANY($1)", ids, at)
     await harness.connection.execute("UPDATE hookwire.ledger_cursor SET since_at = $1", HOUR - timedelta(hours=1))
+    await harness.connection.execute(KEEP_FOR_EVER)
     return [
         row(number, key, value=payload, event_id=f"evt_{name}_{number}", timestamp=at, accepted_at=at, archived_at=at)
         for number, key in zip(ids, KEYS, strict=True)

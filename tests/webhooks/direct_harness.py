@@ -28,6 +28,7 @@ from hub.unit import Accepted
 from relay.outbox import Outbox
 from relay.sink import Term
 from tests.hostile.server import Received
+from tests.kept_ledger import KEEP_FOR_EVER
 from tests.waiting import poll, until
 from tests.webhooks.harness import INCARNATION, POLICY, TERM, WAIT_SECONDS_MAX, Harness
 from webhooks.fanout import FanOut
@@ -202,6 +203,7 @@ def violations(report: Report) -> dict[str, int]:
 
 async def close_ledger(harness: Harness) -> LedgerReport:
     """Fold all there is, as if it had happened long ago, and compare: what ``hookwire doctor --ledger`` says."""
+    await harness.sql.execute(KEEP_FOR_EVER)
     await harness.sql.execute("UPDATE hookwire.events SET accepted_at = $1", _LEDGER_HOUR + timedelta(minutes=7))
     await harness.sql.execute("UPDATE hookwire.ledger_cursor SET since_at = $1", _LEDGER_HOUR - timedelta(hours=1))
     folded = "SELECT c.through_id >= e.last_value FROM hookwire.ledger_cursor c, hookwire.event_id e"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -30,11 +31,13 @@ from app.settings.settings import Settings
 from runtime.counted import counted
 
 if TYPE_CHECKING:
+    from app.checks.ledger import LedgerReport
     from db.pool import Row, Session
     from pipeline.audit.held import HeldLake
     from pipeline.audit.inquiry import Cell, Finding
     from pipeline.audit.lake_audit import LakeAudit
     from pipeline.audit.proof import DayTopic
+    from pipeline.audit.seal import Seals
     from pipeline.storage import LakeStorage
 
 __all__ = ["audit"]
@@ -171,8 +174,6 @@ async def _audit(
 async def _compared(connection: Session, settings: Settings, storage: LakeStorage, question: Question) -> AuditReport:
     from app.assembly.storage import incarnation_of
     from app.checks.ledger import compare_ledger
-    from pipeline.audit.inquiry import in_question
-    from pipeline.audit.lake_audit import LakeAudit
     from pipeline.runs import recorded_run
 
     incarnation = await incarnation_of(connection)
@@ -182,77 +183,128 @@ async def _compared(connection: Session, settings: Settings, storage: LakeStorag
     held = await held_lake(connection, storage)
     with recorded_run(storage, "audit", {"since": since.isoformat(), "until": until.isoformat()}) as noted:
         seals = await known_seals(connection, settings, storage)
-        options = (incarnation, question.late_seconds, _repeats_are_legal(settings), seals.since)
         spark = await asyncio.to_thread(session, "audit", settings)
-        memory = AuditMemory(storage.uri)
-        if question.is_of_all:
-            held, memory = await _recalled(connection, spark, held, owed, options, since.date(), question)
-        begin, whole = max(since, memory.begin or since), owed
-        owed = [row for row in owed if row["hour"] >= begin]
-        span = f"{begin:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}"
-        tell(f"ledger: {counted(ledger.findings, 'finding')}; reading the lake from {span}")
-        audit = LakeAudit(
-            spark, held, incarnation, begin, until, question.late_seconds, seals, memory.proved_day, memory.left_out
-        )
-        differences = [
-            *await departures_of(connection, held), *await before_ledger(connection), *memory.changed,
-            *await asyncio.to_thread(audit.differences_seen, question.examples_max),
-        ]  # fmt: skip
-        kept = datetime.now(UTC) - timedelta(days=settings.retention_days or _FOR_EVER_DAYS)
-        again = Recount(max(since, kept), until, settings.kafka_topic_prefix, incarnation, question.examples_max)
-        read = await _read(connection, settings, audit, owed, question, again)
-        cells, findings = read.cells, list(read.findings)
-        of_others, findings = await asyncio.to_thread(_without_strangers, audit, incarnation, cells, findings)
-        differences += of_others
-        hours, of_webhooks = await webhook_findings(
-            connection, incarnation, again.since, until, question.late_seconds, question.examples_max
-        )
-        findings += [*of_webhooks, *await recounted(connection, audit, again)]
-        erasures = await judged_erasures(connection, incarnation, audit, cells, question.examples_max)
-        bounds = await connection.fetch("lake_mark.bounds", storage.uri)
-        known = {row["topic"]: row["first_day"].isoformat() for row in bounds}
-        records, unequal = sum(cell.records for cell in cells), len(in_question(cells))
-        unproved = sum(cell.has_contents is None and cell.bucket is not None for cell in cells)
-        unsealed = sum(cell.unproved for cell in cells) + memory.unsealed
-        differences += more_unproved(seals, unsealed)
-        report = AuditReport(
-            since, until, ledger, len(cells), hours, records, memory.records,
-            (audit.outside or 0) - memory.records - memory.aged, read.unarchived, unequal, unproved + memory.unproved,
-            read.unjudged, findings,
-            [*differences, *erasures.differences], erasures.erased, erasures.unconfirmed,
-            deleted_days(audit.snapshot.state.kept, known, whole), unsealed,
-            await noted_since(connection, storage, audit, seals), memory.aged, memory.confirmed,
-        )  # fmt: skip
-        if question.is_nightly and report.exit_code == 0:
-            await memory.store(connection, begin, until, cells, read.waiting, audit.early)
-        if report.exit_code == 0 and question.is_of_all:
-            await note_unproved(connection, storage, seals, until, unsealed)
-        if not report.found:
-            await store_marks(connection, storage, held.tables, held.marks)
-        noted.counts = {"records": records, "unequal": unequal, "findings": report.count, "aged": memory.aged}
-        noted.counts |= {"confirmed": len(memory.confirmed)}
+        of = _Compared(connection, settings, question, incarnation, ledger, since, until, owed, seals, spark)
+        report = await _settled(of, held)
+        noted.counts = {"records": report.records, "unequal": report.unequal, "findings": report.count}
+        noted.counts |= {"aged": report.aged, "confirmed": len(report.confirmed)}
         noted.state = "findings" if report.count else noted.state
     return report
 
 
-async def _recalled(
-    connection: Session, spark: Any, held: HeldLake, owed: Sequence[Row], options: Sequence[Any], first: date,
-    question: Question,
-) -> tuple[HeldLake, AuditMemory]:  # fmt: skip
-    """Return the lake, and the proofs of earlier audits (see :func:`recalled`).
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """What a lake is compared with."""
 
-    The files may be hashed for an hour. If a job deletes some of them meanwhile, as an erasure does, look at the lake
-    again, once. What was hashed is not the state to judge: a day that retention deletes would be called changed.
+    connection: Session
+    settings: Settings
+    question: Question
+    incarnation: str
+    ledger: LedgerReport
+    since: datetime
+    until: datetime
+    owed: Sequence[Row]
+    seals: Seals
+    spark: Any
+
+
+async def _settled(of: _Compared, held: HeldLake) -> AuditReport:
+    """Judge the lake. If a job deletes files of it meanwhile, as an erasure or retention does, begin again, once.
+
+    Such a job deletes files at any time after its commit: while they are hashed, or while they are read. A day that
+    retention deletes would be called changed, and a file missing.
     """
-    memory = await recalled(
-        connection, spark, held, owed, options, first, reads_all=question.is_nightly, confirms=question.confirms
-    )
-    if not await asyncio.to_thread(held.has_lost_files):
-        return held, memory
+    memory = await _recalled(of, held, of.question.confirms)
+    if not await _has_lost_files(held):
+        try:
+            report = await _judged(of, held, memory)
+        except Exception:
+            if not await _has_lost_files(held):
+                raise
+        else:
+            if not report.found or not await _has_lost_files(held):
+                return report
     tell("a job has deleted files of the lake meanwhile: looking at it again")
-    held = await held_lake(connection, held.storage)
-    again = await recalled(connection, spark, held, owed, options, first, reads_all=question.is_nightly)
-    return held, replace(again, confirmed=memory.confirmed)
+    held = await held_lake(of.connection, held.storage)
+    memory = replace(await _recalled(of, held, ()), confirmed=memory.confirmed)
+    try:
+        return await _judged(of, held, memory)
+    except Exception as error:
+        if not await _has_lost_files(held):
+            raise
+        raise CommandFailed(
+            "jobs delete files of the lake while it is read: run the audit again when they have ended", 2
+        ) from error
+
+
+async def _recalled(of: _Compared, held: HeldLake, confirms: Collection[date]) -> AuditMemory:
+    """Return the proofs of earlier audits (see :func:`recalled`); none if not all hours are judged."""
+    question = of.question
+    if not question.is_of_all:
+        return AuditMemory(held.storage.uri)
+    options = of.incarnation, question.late_seconds, _repeats_are_legal(of.settings), of.seals.since
+    return await recalled(
+        of.connection, of.spark, held, of.owed, options, of.since.date(), reads_all=question.is_nightly,
+        confirms=confirms,
+    )  # fmt: skip
+
+
+async def _has_lost_files(held: HeldLake) -> bool:
+    """Return whether a job has deleted files of this state. A log that was damaged meanwhile is for the next audit."""
+    from pipeline.lake import LakeDamaged
+
+    with suppress(LakeDamaged):
+        return await asyncio.to_thread(held.has_lost_files)
+    return False
+
+
+async def _judged(of: _Compared, held: HeldLake, memory: AuditMemory) -> AuditReport:
+    """Compare a lake as it was found, and store what is proved by it."""
+    from pipeline.audit.inquiry import in_question
+    from pipeline.audit.lake_audit import LakeAudit
+
+    connection, question, incarnation, until = of.connection, of.question, of.incarnation, of.until
+    begin = max(of.since, memory.begin or of.since)
+    owed = [row for row in of.owed if row["hour"] >= begin]
+    span = f"{begin:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}"
+    tell(f"ledger: {counted(of.ledger.findings, 'finding')}; reading the lake from {span}")
+    audit = LakeAudit(
+        of.spark, held, incarnation, begin, until, question.late_seconds, of.seals, memory.proved_day, memory.left_out
+    )
+    differences = [
+        *await departures_of(connection, held), *await before_ledger(connection), *memory.changed,
+        *await asyncio.to_thread(audit.differences_seen, question.examples_max),
+    ]  # fmt: skip
+    kept = datetime.now(UTC) - timedelta(days=of.settings.retention_days or _FOR_EVER_DAYS)
+    again = Recount(max(of.since, kept), until, of.settings.kafka_topic_prefix, incarnation, question.examples_max)
+    read = await _read(connection, of.settings, audit, owed, question, again)
+    cells, findings = read.cells, list(read.findings)
+    of_others, findings = await asyncio.to_thread(_without_strangers, audit, incarnation, cells, findings)
+    differences += of_others
+    hours, of_webhooks = await webhook_findings(
+        connection, incarnation, again.since, until, question.late_seconds, question.examples_max
+    )
+    findings += [*of_webhooks, *await recounted(connection, audit, again)]
+    erasures = await judged_erasures(connection, incarnation, audit, cells, question.examples_max)
+    bounds = await connection.fetch("lake_mark.bounds", held.storage.uri)
+    known = {row["topic"]: row["first_day"].isoformat() for row in bounds}
+    unproved = sum(cell.has_contents is None and cell.bucket is not None for cell in cells)
+    unsealed = sum(cell.unproved for cell in cells) + memory.unsealed
+    differences += more_unproved(of.seals, unsealed)
+    report = AuditReport(
+        of.since, until, of.ledger, len(cells), hours, sum(cell.records for cell in cells), memory.records,
+        (audit.outside or 0) - memory.records - memory.aged, read.unarchived, len(in_question(cells)),
+        unproved + memory.unproved, read.unjudged, findings, [*differences, *erasures.differences], erasures.erased,
+        erasures.unconfirmed, deleted_days(audit.snapshot.state.kept, known, of.owed), unsealed,
+        await noted_since(connection, held.storage, audit, of.seals), memory.aged, memory.confirmed,
+    )  # fmt: skip
+    if question.is_nightly and report.exit_code == 0:
+        await memory.store(connection, begin, until, cells, read.waiting, audit.early)
+    if report.exit_code == 0 and question.is_of_all:
+        await note_unproved(connection, held.storage, of.seals, until, unsealed)
+    if not report.found:
+        await store_marks(connection, held.storage, held.tables, held.marks)
+    return report
 
 
 def _without_strangers(

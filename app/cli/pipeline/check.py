@@ -65,7 +65,7 @@ def check(
     storage = lake_of(lake, settings)
     with told_failures():
         tables = lake_tables(storage)
-        marks = LogMarks(settings, storage, tables)
+        marks = LogMarks(settings, storage, tables, has_all=True)
         other_logs = marks.departures()
         found = [inspect(storage, table, deep=deep) for table in tables]
         changed = [

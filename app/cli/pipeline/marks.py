@@ -30,12 +30,18 @@ _CURE: Final = "Restore the log from a backup, or let it count as it is by `hook
 
 
 class LogMarks:
-    """The marks of the tables that a job writes. A database that does not answer leaves them unconfirmed."""
+    """The marks of the tables that a job writes. A database that does not answer leaves them unconfirmed.
 
-    def __init__(self, settings: Settings, lake: LakeStorage, tables: Sequence[Table]) -> None:
+    ``has_all``: these are all tables of the lake. A typed table that only the database knows is gone.
+    """
+
+    def __init__(
+        self, settings: Settings, lake: LakeStorage, tables: Sequence[Table], *, has_all: bool = False
+    ) -> None:
         self._settings = settings
         self._lake = lake
         self._tables = tables
+        self._has_all = has_all
         self._has_told = False
 
     def departures(self) -> list[str]:
@@ -74,10 +80,16 @@ class LogMarks:
                 self._has_told = True
                 return []
             try:
-                return await departures(await known_marks(session, self._lake), self._tables)
+                known = await known_marks(session, self._lake)
+                return await departures(known, [*self._tables, *(self._gone(known) if self._has_all else ())])
             except DatabaseError as error:
                 tell(f"the database does not confirm the logs of the lake: {error}")
                 return []
+
+    def _gone(self, known: Mapping[str, LogMark]) -> list[Table]:
+        from pipeline.tables import gone_tables
+
+        return gone_tables(self._lake, self._tables, known)
 
     async def _store(self) -> None:
         async with answering(self._settings) as session:
@@ -162,17 +174,16 @@ async def store_marks(
     """Store the newest commit of each table, unless a newer one is known, or its log lacks the known one.
 
     Such a log keeps its mark, so that it is named. ``early``: the marks that were known before the tables were opened.
-    What a person has accepted since stays as it is. Raises ``DatabaseError``, LakeDamaged.
+    A mark that a job or a person has changed since stays as it is. Raises ``DatabaseError``, LakeDamaged.
     """
     from pipeline.audit.mark import departure, mark_of
 
     known = await known_marks(session, lake)
-    accepted = _accepted(early or {}, known)
     for table in tables:
-        if table.name in accepted:
+        before = known.get(table.name)
+        if early is not None and before != early.get(table.name):
             continue
         mark = await asyncio.to_thread(mark_of, table)
-        before = known.get(table.name)
         if mark is not None and (before is None or await asyncio.to_thread(departure, table, before) is None):
             await session.execute(
                 "lake_mark.mark", lake.uri, table.name, mark.version, mark.number, mark.commit_id, mark.digest

@@ -551,9 +551,9 @@ async def test_doctor_compares_the_ledger(database_url: str, tmp_path: Path) -> 
     """PL-A04, PL-A10: without Spark; a cell whose sides differ is a finding; the report is a table, or JSON."""
     sql = await asyncpg.connect(database_url)
     await sql.execute(
-        "UPDATE hookwire.ledger_cursor SET since_at = '2026-01-01', through_at = now();"
+        "UPDATE hookwire.ledger_cursor SET since_at = now() - interval '9 days', through_at = now();"
         "INSERT INTO hookwire.ledger (hour, sink, tenant, topic, bucket, owed_count, owed_sum, owed_min, owed_max)"
-        " VALUES ('2026-01-15 09:00Z', 'kafka', 'default', 'orders', 1, 5, 7, 1, 17)"
+        " VALUES (date_trunc('hour', now()) - interval '2 days', 'kafka', 'default', 'orders', 1, 5, 7, 1, 17)"
     )
     await sql.close()
     where = {"DATABASE_URL": database_url, "DATA_DIR": str(tmp_path)}

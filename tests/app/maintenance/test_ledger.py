@@ -12,6 +12,7 @@ from app.checks.ledger import compare_ledger
 from app.maintenance.ledger import Ledger
 from relay.outbox import Outbox
 from relay.sink import Batch
+from tests.kept_ledger import KEEP_FOR_EVER
 from tests.relay.harness import INCARNATION, Harness, all_carried, publish, relay_harness, relay_of, running
 from tests.relay.memory import MemoryBroker, MemorySink
 from tests.waiting import poll
@@ -33,6 +34,7 @@ async def close_hours(harness: Harness) -> None:
 
 
 async def pretend(harness: Harness) -> None:
+    await harness.connection.execute(KEEP_FOR_EVER)
     await harness.connection.execute("UPDATE hookwire.events SET accepted_at = $1", HOUR + timedelta(minutes=7))
     await harness.connection.execute("UPDATE hookwire.ledger_cursor SET since_at = $1", HOUR - timedelta(hours=1))
 
