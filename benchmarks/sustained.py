@@ -54,7 +54,7 @@ _KEYS = 1_000
 _SHARE = 0.7
 _LATENCY_RATE = 600
 _SETTLING_SECONDS = 3.0
-_WARMING_SECONDS = 20.0
+_WARMING_SECONDS = 30.0
 _CONSUMED_SECONDS = 2.0
 """So long a consumer may be behind the last acknowledgement."""
 _LINES_BYTES_MAX = 2**26

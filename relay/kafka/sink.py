@@ -61,8 +61,8 @@ from relay.sink import Batch, Features, Fenced, Receipt, Refusal, SinkUnavailabl
 
 __all__ = ["KafkaOptions", "KafkaSink"]
 
-_TRANSACTION_SECONDS = 0.02
-"""The least time between the beginnings of two small transactions. Each of them takes five round trips, and a record
+_TRANSACTION_SECONDS = 0.015
+"""The least time between the beginnings of two small transactions. Each of them takes four round trips, and a record
 in the log of each partition, of the transactions and of the marker's group."""
 _FRESH_SECONDS = 1.0  # a refusal by limits that were read longer ago has them read again
 _DOUBT_SECONDS = 1.0  # without an answer for so long, the topics are described
