@@ -2803,7 +2803,7 @@ CREATE TABLE hookwire.relay_batches (
     ids bigint[] NOT NULL
 );
 
-COMMENT ON TABLE hookwire.relay_batches IS 'Manifests: the records of each Kafka batch, stored before the batch is sent (RR-06).';
+COMMENT ON TABLE hookwire.relay_batches IS 'Manifests: the records of each Kafka batch, stored before the batch is committed.';
 
 COMMENT ON COLUMN hookwire.relay_batches.grp IS 'The partition group.';
 

@@ -237,7 +237,7 @@ class Harvester:
                         slots.release()
                         setbacks = await self._recovered(term, slots)
                         continue
-                    batch = await self._next_batch(term)
+                    batch = await self._next_batch(term, carriers)
                     if batch is not None and not was_notified:
                         self._wake.busy()  # more may come from transactions without a notification
                     lingers_until = time.monotonic() + self._pause_seconds(batch)
@@ -284,7 +284,7 @@ class Harvester:
     def _is_over(self) -> bool:
         return self._asked.is_set() or self._reopening
 
-    async def _next_batch(self, term: Term) -> Batch | None:
+    async def _next_batch(self, term: Term, carriers: TaskGroup) -> Batch | None:
         """Claim, set aside the records behind holds, number the rest."""
         features = self._sink.features
         while not self._is_over():
@@ -301,7 +301,9 @@ class Harvester:
             if records:
                 self._in_flight.update((record.id, record) for record in records)
                 self._metrics.in_flight(self._sink.name, term.group, len(self._in_flight))
-                return await self._numbered(term, records)
+                if not features.manifests:
+                    return Batch(term, records)
+                return await self._unpurged.begin_manifest(term, records, carriers)
         return None
 
     async def _set_aside(self, term: Term, records: list[Record]) -> list[Record]:
@@ -314,13 +316,11 @@ class Harvester:
         return [record for record in records if record.id not in held]
 
     async def _send_held(self, term: Term, records: Sequence[Record]) -> Receipt:
-        """Send records of holds, as a probe."""
-        return await self._send(await self._numbered(term, records, is_probe=True), held=True)
-
-    async def _numbered(self, term: Term, records: Sequence[Record], *, is_probe: bool = False) -> Batch:
-        if not self._sink.features.manifests:
-            return Batch(term, records, is_probe=is_probe)
-        return replace(await self._unpurged.write_manifest(term, records), is_probe=is_probe)
+        """Send records of holds, as a probe. No other manifest is being written, because nothing is in flight."""
+        batch = Batch(term, records)
+        if self._sink.features.manifests:
+            batch = await self._unpurged.write_manifest(term, records)
+        return await self._send(replace(batch, is_probe=True), held=True)
 
     async def _carry(self, batch: Batch, setbacks: int, slots: asyncio.Semaphore) -> None:
         """Send one batch and record its outcome. Do not send it if a setback has come since its claim began."""

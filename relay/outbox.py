@@ -215,6 +215,11 @@ class Outbox:
                 self._origin,
             )  # fmt: skip
 
+    @property
+    def next_number(self) -> int | None:
+        """Return the number that the next manifest will have; None before the first one of this life of the sink."""
+        return self._numbered + 1 if self._numbered else None
+
     async def write_manifest(self, term: Term, records: Sequence[Record], before: Sequence[Batch] = ()) -> Batch:
         """Number a batch and store its contents. Also purge the whole batches ``before`` it, which the broker has
         confirmed. Raise :class:`LeadershipLost` when the term is over. Raise :class:`db.errors.HeldBack` where a
@@ -227,7 +232,7 @@ class Outbox:
             [r.id for r in records], self._numbered, self._origin, [r.shard for r in confirmed],
             [r.id for r in confirmed], [batch.number for batch in before], term.layout,
         )  # fmt: skip
-        if number is None:
+        if number is None or number != (self.next_number or number):
             raise LeadershipLost(f"term {term.number} of {self._sink}/{term.group} is over")
         self._numbered = number
         await self._database.pass_fence(mark)

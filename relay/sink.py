@@ -15,8 +15,9 @@ Rules of the port, proven for every adapter by ``tests/contract/test_sink_port.p
 * ``acknowledged`` means: the broker has confirmed that it keeps the record. Nothing else may leave the outbox.
 * A record that the broker refused, or whose destination is missing, comes back as a :class:`Refusal`. Then no later
   record of that key (or of that topic) in the batch has been acknowledged.
-* With manifests a batch is committed whole or not at all, because its number stands for all its records. The caller
-  removes the manifest of a batch that was not committed before it sends another one (RR-06).
+* With manifests a batch is committed whole or not at all, because its number stands for all its records. It is
+  committed only after :meth:`Batch.written` has returned. The caller removes the manifest of a batch that was not
+  committed before it sends another one.
 * A refusal concerns its record, or its topic, and no other one: the next call sends the others.
 * After SinkUnavailable, OutcomeUnknown or cancellation the sink is closed and opened again before it is used.
 * ``open`` fences every predecessor out *before* it returns and may be called again with the same term.
@@ -24,7 +25,8 @@ Rules of the port, proven for every adapter by ``tests/contract/test_sink_port.p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -43,8 +45,8 @@ OrderScope = Literal["topic_key", "key"]
 class Term:
     """One term over (sink, partition group). ``number`` rises with every change of owner.
 
-    ``layout`` is its numbered layout (RR-11), and ``groups`` the sink's number of groups in it. ``order_scope`` "key":
-    a key is one lane across all topics (RG-10).
+    ``layout`` is its numbered layout, and ``groups`` the sink's number of groups in it. ``order_scope`` "key":
+    a key is one lane across all topics.
     """
 
     sink: str
@@ -57,7 +59,7 @@ class Term:
 
     @property
     def shards(self) -> Sequence[int]:
-        """Return the group's share of the 64 virtual shards: shard s belongs to group s mod N (RO-05)."""
+        """Return the group's share of the 64 virtual shards: shard s belongs to group s mod N."""
         return range(self.group, SHARDS, self.groups)
 
 
@@ -66,12 +68,12 @@ class Features:
     """The guarantees and needs of an adapter.
 
     ``window``: after a failure, "batch" may repeat a whole unacknowledged batch; "record" repeats at most one
-    unconfirmed record of each key (RR-01). ``manifests``: every batch is numbered and written down before it is sent,
-    and ``open`` returns the number of the last one that was committed (RR-06). ``payload``: send needs the events'
-    contents. ``purges``: send removes the outbox rows itself, in its own transaction. ``overlap``: batches in flight. A
-    batch ends at ``batch_records_max`` records, or with the record that crosses ``batch_bytes_max`` of payload.
-    ``small_batch_seconds``: the least time between the beginnings of a small batch and the next, where even a small
-    batch costs the broker much. Records gather meanwhile. 0: a small batch costs little.
+    unconfirmed record of each key. ``manifests``: every batch is numbered and written down before it is
+    committed, and ``open`` returns the number of the last one that was committed. ``payload``: send needs the
+    events' contents. ``purges``: send removes the outbox rows itself, in its own transaction. ``overlap``: batches in
+    flight. A batch ends at ``batch_records_max`` records, or with the record that crosses ``batch_bytes_max`` of
+    payload. ``small_batch_seconds``: the least time between the beginnings of a small batch and the next, where even a
+    small batch costs the broker much. Records gather meanwhile. 0: a small batch costs little.
     """
 
     window: Literal["batch", "record"]
@@ -87,13 +89,20 @@ class Features:
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Records in id order; ``number`` is the manifest's number, None for sinks without manifests. ``is_probe``: its
-    topic or key was refused, so the sink looks up its destination anew, and waits less for an answer.
+    topic or key was refused, so the sink looks up its destination anew, and waits less for an answer. ``writing``: the
+    manifest is still being written; None: it is stored.
     """
 
     term: Term
     records: Sequence[Record]
     number: int | None = None
     is_probe: bool = False
+    writing: Awaitable[object] | None = None
+
+    async def written(self) -> None:
+        """Wait until the manifest is stored; raise the error that kept it from being stored."""
+        if self.writing is not None:
+            await asyncio.shield(self.writing)
 
 
 class SinkError(Exception):

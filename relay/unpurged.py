@@ -1,8 +1,9 @@
 """Unpurged: batches that the broker has acknowledged and whose records are still in the outbox.
 
-A numbered batch waits a moment, so that the statement that writes the next manifest also purges it. The two then need
-one round trip and one flush of the log together. Where no batch follows, it is purged alone. A crash before the purge
-repeats nothing: its manifest stands, and the progress marker covers its number.
+A manifest is written while its batch is sent. Only the commit waits for it. A batch that was committed waits a moment,
+so that the statement that writes the next manifest also purges it. The two then need one round trip and one flush of
+the log together. Where no batch follows, it is purged alone. A crash before the purge repeats nothing: its manifest
+stands, and the progress marker covers its number.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from relay.metrics import RelayMetrics
 from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import Batch, Sink, Term
+from runtime.cancellation import TaskGroup
 
 __all__ = ["Acknowledged", "Unpurged"]
 
@@ -46,6 +48,7 @@ class Unpurged:
         self._metrics = metrics
         self._batches: dict[int, Acknowledged] = {}
         self._waiting: list[Acknowledged] = []
+        self._writing: asyncio.Task[Batch] | None = None
 
     def forget(self) -> None:
         """Forget all batches: another term settles their manifests, or their ids belong to other events."""
@@ -57,6 +60,7 @@ class Unpurged:
         batch, records = done.batch, done.records
         if not records and batch.number is None:
             return
+        await batch.written()
         self._batches[id(batch)] = done
         try:
             if done.held:
@@ -71,6 +75,7 @@ class Unpurged:
     async def purge_all(self) -> None:
         """Purge all that is left of an earlier life of the sink."""
         self._waiting.clear()
+        self._writing = None
         for left in list(self._batches.values()):
             await self.purge(left)
 
@@ -87,6 +92,18 @@ class Unpurged:
                 await self.purge(done)
             else:
                 await done.is_purged.wait()  # by a statement that has begun
+
+    async def begin_manifest(self, term: Term, records: Sequence[Record], tasks: TaskGroup) -> Batch:
+        """Number a batch and begin to store its contents, as one of ``tasks``. Its number follows from the manifest
+        before it, which is stored by now. Wait for the first manifest of a life of the sink.
+
+        Raises the error of a manifest that could not be stored.
+        """
+        if self._writing is not None:
+            await self._writing
+        number = self._outbox.next_number
+        self._writing = tasks.create_task(self.write_manifest(term, records), name=f"{self._sink.name} manifest")
+        return await self._writing if number is None else Batch(term, records, number, writing=self._writing)
 
     async def write_manifest(self, term: Term, records: Sequence[Record]) -> Batch:
         """Number a batch and store its contents; purge the waiting batches in the same statement.

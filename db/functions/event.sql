@@ -141,7 +141,9 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
             MESSAGE = 'hookwire.publish: content_type must be one line of at most 255 bytes';
     END IF;
-    PERFORM hookwire.check_headers(coalesce(headers, '{}'));
+    IF headers <> '{}' THEN
+        PERFORM hookwire.check_headers(headers);
+    END IF;
     IF payload IS NULL THEN
         IF key IS NULL THEN
             RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
@@ -206,6 +208,11 @@ DECLARE
         AND NOT (wait OR prefix OR has_names) AND left_out IS NULL
         AND octet_length(topics[1]) <= 249 AND topics[1] ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$';
     is_inner CONSTANT boolean := topics[1] ~ '^hookwire[.](job|service)([.]|$)';   -- looked at in a common commit
+    is_lone CONSTANT boolean :=          -- one event that waits for its key, as SQL publishes it
+        wait AND cardinality(units) = 1 AND direct IS NULL AND NOT (prefix OR has_names) AND left_out IS NULL
+        AND octet_length(topics[1]) <= 249 AND topics[1] ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'
+        AND NOT starts_with(topics[1], 'hookwire.')
+        AND (keys[1] IS NULL OR octet_length(keys[1]) BETWEEN 1 AND 1024 AND keys[1] !~ '[\x01-\x1f\x7f]');
     audience hookwire.direct_delivery[]; -- of each event of a common commit; NULL: the outbox
     is_alone boolean;                    -- a common commit is for webhooks only
     is_in_order boolean;
@@ -222,6 +229,7 @@ DECLARE
     busy integer[] := '{}';
     running integer[] := '{}';
     moment timestamptz;
+    lone_id bigint;
     stored_items integer[];
     stored_ids bigint[];
     stored_ordered boolean[];
@@ -319,6 +327,40 @@ BEGIN
             SELECT 'webhooks', 'sent', array_agg(d.id) FROM draft d
         )
         SELECT d.n::integer, 'stored', d.id, moment, is_in_order, false, false, fence, audience FROM draft d;
+        RETURN;
+    END IF;
+
+    IF is_lone THEN
+        -- One statement for what check_drafts and the statements behind it look at. No row: it is refused below.
+        SELECT i.layout, coalesce(t.ordered, true), coalesce(t.sinks, ARRAY(
+                   SELECT k.name FROM hookwire.sinks k WHERE k.configured AND k.name <> 'jobs' ORDER BY k.name))
+        INTO in_layout, is_in_order, default_sinks
+        FROM hookwire.installation i
+        LEFT JOIN LATERAL (
+            SELECT x.name, x.ordered, x.sinks FROM hookwire.topics x WHERE x.tenant = in_tenant AND x.name = topics[1] LIMIT 1
+        ) AS t ON true
+        WHERE octet_length(payloads[1]) <= i.payload_bytes_max AND (i.topics_auto_create OR t.name IS NOT NULL);
+    END IF;
+    IF in_layout IS NOT NULL THEN
+        IF is_in_order AND keys[1] IS NOT NULL THEN
+            PERFORM pg_advisory_xact_lock(stripe_class, hookwire.stripe_of(hookwire.lane_digest(topics[1], keys[1])));
+        END IF;
+        moment := clock_timestamp();
+        lone_id := nextval('hookwire.event_id');
+        WITH stored AS (
+            INSERT INTO hookwire.events (id, accepted_at, ordered, tenant, topic, key, content_type, headers, sinks, payload,
+                                         published_by)
+            VALUES (lone_id, moment, is_in_order, in_tenant, topics[1], keys[1], content_types[1],
+                    coalesce(headers[1]::jsonb, '{}'), default_sinks, payloads[1], publishers[1])
+        )
+        INSERT INTO hookwire.outbox (id, layout, shard, sink)
+        SELECT lone_id, in_layout,
+               CASE WHEN keys[1] IS NULL OR NOT is_in_order THEN (lone_id & 63)::smallint
+                    ELSE hookwire.shard_of(hookwire.lane_digest(topics[1], keys[1])) END,
+               s.sink
+        FROM unnest(default_sinks) AS s(sink);
+        RETURN QUERY SELECT 1, 'stored', lone_id, moment, is_in_order, false, true, NULL::bigint,
+                            '{}'::hookwire.direct_delivery[];
         RETURN;
     END IF;
 
@@ -529,6 +571,9 @@ Each step of this order is needed by a rule:
 
 A common commit has events of one topic without keys, for a worker. There is no stripe or key to take, and one
 statement does step 4 for all of them. If they go to webhooks only, another one does step 5.
+
+A lone event is published by SQL: one event without an idempotency key, which waits for its key. One statement reads the
+topic, and another one does step 5.
 
 Topics below hookwire.job and hookwire.service go to webhooks and pull only, unless their settings name other sinks.
 Only a topic''s own settings name the sink jobs, and the sink left_out.

@@ -56,6 +56,7 @@ class KafkaProducer:
     async def start(self) -> None:
         """Connect and get a producer id. The broker then ends a transaction that a predecessor left open."""
         keep_refusals(self._producer)
+        _mark_first(self._producer._sender)
         _retrieve_failures(self._producer._sender)
         with translated("starting a producer"):
             async with asyncio.timeout(self._options.request_seconds * 2):
@@ -183,6 +184,31 @@ class KafkaProducer:
             else:
                 future.cancel()
         self._wave = []
+
+
+def _mark_first(sender: Any) -> None:
+    """Write the marker of a transaction before its records are sent. aiokafka sends both at the same time.
+
+    Before it stores either, a broker asks the coordinator whether the transaction has the partition. If it is asked
+    again meanwhile, it forgets the first question, and one of the two requests has to be repeated after a pause. The
+    partitions and the group of the marker are added by two requests on one connection, without a wait in between.
+    """
+    add_partitions, transactions = sender._do_add_partitions_to_txn, sender._txn_manager
+
+    async def adding(partitions: set[TopicPartition]) -> None:
+        # The sender looks for records that it may send when this has ended.
+        group = transactions.consumer_group_to_add()
+        if group is None:
+            await add_partitions(partitions)
+            return
+        requests = add_partitions(partitions), sender._do_add_offsets_to_txn(group)
+        for outcome in await asyncio.gather(*requests, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+        if (marker := transactions.offsets_to_commit()) is not None:
+            await sender._do_txn_offset_commit(*marker)
+
+    sender._do_add_partitions_to_txn = adding
 
 
 def _retrieve_failures(sender: Any) -> None:

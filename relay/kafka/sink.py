@@ -2,16 +2,16 @@
 
 Two modes::
 
-    transactional   one Kafka transaction per batch: its records and its number, the progress marker (RR-06)
+    transactional   one Kafka transaction per batch: its records and its number, the progress marker
 
       open ---> fence the predecessor by our two transactional ids, and end its open transaction
                 producer with the first id that is free
                 read the marker: the number of the last batch that was committed
       send ---> begin, records, marker, commit          in the order of the calls; the next one is laid out meanwhile
 
-    idempotent      no fence and no marker: the lease is asked before each request (RR-02)
+    idempotent      no fence and no marker: the lease is asked before each request
 
-      open ---> producer; waits until a former request without an answer cannot arrive any more (RK-16)
+      open ---> producer; waits until a former request without an answer cannot arrive any more
       send ---> records
 
 A topic is judged by metadata before a transaction begins: its name, our right to write, and its limits. Its partitions
@@ -25,11 +25,11 @@ record too large; record without a key     refusal of the record, before anythin
 for a compacted topic
 a batch is refused for its contents        the transaction is aborted, and the producer goes on. The records that the
                                            answer names are refused (KIP-467). Where it names none, the topic is, and
-                                           its records then travel one by one until the refused one is found (RO-08)
+                                           its records then travel one by one until the refused one is found
 no answer for a while, and metadata says   refusal of the topic, and reopen: the request may still arrive
 that the topic takes no records, or
 another topic has its answer
-another producer has our id                Fenced (RK-25)
+another producer has our id                Fenced
 anything else, or no answer in time        SinkUnavailable; in idempotent mode, if some of the records were kept, a
                                            receipt for those, and reopen
 =========================================  ===========================================================================
@@ -61,8 +61,8 @@ from relay.sink import Batch, Features, Fenced, Receipt, Refusal, SinkUnavailabl
 
 __all__ = ["KafkaOptions", "KafkaSink"]
 
-_TRANSACTION_SECONDS = 0.02
-"""The least time between the beginnings of two small transactions. Each of them takes five round trips, and a record
+_TRANSACTION_SECONDS = 0.015
+"""The least time between the beginnings of two small transactions. Each of them takes four round trips, and a record
 in the log of each partition, of the transactions and of the marker's group."""
 _FRESH_SECONDS = 1.0  # a refusal by limits that were read longer ago has them read again
 _DOUBT_SECONDS = 1.0  # without an answer for so long, the topics are described
@@ -243,15 +243,16 @@ class KafkaSink:
         producer, deadline = life.producer, time.monotonic() + self._options.delivery_seconds
         await producer.begin()
         for position, wave in enumerate(waves(layout.partitions)):
-            await producer.submit(wave)
             if position == 0 and batch.number is not None:
                 # The marker is written while the records are sent; both are committed together.
                 producer.mark(life.progress_group, self._options.progress_topic, batch.number)
+            await producer.submit(wave)
             answers = await self._answers(life, wave, deadline, is_probe=batch.is_probe)
             if failed := _failed(wave, answers):
                 return await self._refused(life, failed, (), ())
         if batch.number is not None:
             await producer.marked()
+            await batch.written()
         await producer.commit()
         self._passed(layout)
         if layout.refused:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from db.errors import Unavailable
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, Sink, SinkUnavailable, Term
 from tests.contract.sinks import amqp, fanout, kafka, memory
@@ -156,6 +157,30 @@ async def test_with_manifests_a_batch_with_a_refusal_is_not_committed_at_all(har
         harness.homeless(record(3, OTHER_TOPIC)),
     )
     assert (outcome, await harness.kept(TOPIC)) == (Outcome((), ((1, "record"), (3, "topic"))), [])
+
+
+@for_adapters(lambda adapter: adapter.manifests)
+async def test_a_batch_is_committed_only_after_its_manifest_is_written(harness: Harness) -> None:
+    """RR-06: the manifest is written while the batch is sent."""
+    sender = await opened(harness)
+    writing: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    sending = asyncio.create_task(sender.sink.send(Batch(FIRST_TERM, [record(1, TOPIC)], 1, writing=writing)))
+    early, _ = await asyncio.wait([sending], timeout=0.5)  # longer than a transaction
+    writing.set_result(None)
+    outcome = Outcome.of(await sending)
+    assert (early, outcome, seen(await harness.kept(TOPIC))) == (set(), Outcome((1,)), {"k": [1]})
+
+
+@for_adapters(lambda adapter: adapter.manifests)
+async def test_a_batch_whose_manifest_cannot_be_written_is_not_committed(harness: Harness) -> None:
+    """RR-06: or else a restored database would not know the number."""
+    sender = await opened(harness)
+    writing: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    writing.set_exception(Unavailable("the database does not answer"))
+    with pytest.raises(Unavailable):
+        await sender.sink.send(Batch(FIRST_TERM, [record(1, TOPIC)], 1, writing=writing))
+    committed = await sender.sink.open(FIRST_TERM)
+    assert (committed, await harness.kept(TOPIC)) == (0, [])
 
 
 @for_adapters(lambda adapter: adapter.manifests)

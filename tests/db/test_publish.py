@@ -351,6 +351,70 @@ async def test_publishing_waits_for_nobody_who_changes_the_topic(
         assert await publish_batch(sql, [(1, "t", "k")]) == [(1, "stored")]
 
 
+# --- an event that SQL publishes alone --------------------------------------------------------------------------
+
+
+async def functions_of(connection: asyncpg.Connection, publishing: str) -> set[str]:
+    """Publish; return the functions in PL/pgSQL that were called for it."""
+    async with connection.transaction():
+        await connection.execute("SET LOCAL track_functions = 'pl'")
+        await connection.execute(publishing)
+        called = await connection.fetch("SELECT funcname, schemaname FROM pg_stat_xact_user_functions")
+    return {row["funcname"] for row in called if row["schemaname"] == "hookwire"}
+
+
+async def test_an_event_that_sql_publishes_alone_takes_no_other_function(sql: asyncpg.Connection) -> None:
+    """GR-02: each function and each statement costs more to begin and end than its work for one event."""
+    found = [
+        await functions_of(sql, "SELECT hookwire.publish('t', 'x'::bytea, key => 'k')"),
+        await functions_of(sql, "SELECT hookwire.publish('t', 'x'::bytea, headers => '{\"x-a\": \"b\"}')"),
+    ]
+    assert found == [{"publish", "publish_batch"}, {"publish", "publish_batch", "check_headers"}]
+
+
+ROUTES = {
+    "a topic without a row": "SELECT",
+    "a topic of its own": "INSERT INTO hookwire.topics (tenant, name) VALUES ('default', 't')",
+    "a topic without order": "INSERT INTO hookwire.topics (tenant, name, ordered) VALUES ('default', 't', false)",
+    "other sinks": "INSERT INTO hookwire.topics (tenant, name, sinks) VALUES ('default', 't', '{webhooks,kafka}')",
+    "no sink": "INSERT INTO hookwire.topics (tenant, name, sinks) VALUES ('default', 't', '{}')",
+    "another layout": "UPDATE hookwire.installation SET layout = 7",
+    "one order of a key in all topics": """CREATE OR REPLACE FUNCTION hookwire.lane_digest(topic text, key text)
+        RETURNS bytea LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN hookwire.key_digest('', key)""",
+}
+
+
+@ON_THE_LOOP_OF_THE_FILE
+@pytest.mark.parametrize("key", ["k", None])
+@pytest.mark.parametrize("name", ROUTES)
+async def test_an_event_that_sql_publishes_alone_leaves_the_same_rows_as_another(
+    rolled_back: asyncpg.Connection, name: str, key: str | None
+) -> None:
+    """GR-02: two events of one call take the general way."""
+    await rolled_back.execute("UPDATE hookwire.sinks SET configured = name IN ('amqp', 'webhooks')")
+    await rolled_back.execute(ROUTES[name])
+    headers = json.dumps({"x-a": "b"})
+    told, left = [], []
+    for number in (1, 2):
+        rows = await rolled_back.fetch(
+            "SELECT * FROM hookwire.publish_batch('default', $1, $2, $3, $4, $5, $6, $7, $8, true, publishers => $9)",
+            list(range(number)), ["t"] * number, [key] * number, ["a/b"] * number, [headers] * number, [b"x"] * number,
+            [None] * number, [None] * number, ["p"] * number,
+        )  # fmt: skip
+        last = rows[-1]
+        told.append({**dict(last), "item": 1, "event_id": None, "accepted_at": None})
+        left.append(await rolled_back.fetch(
+            "SELECT e.ordered, e.tenant, e.topic, e.key, e.content_type, e.headers, e.sinks, e.payload, e.published_by,"
+            " e.accepted_at = $2 AS is_then, o.layout, o.sink, o.shard - CASE WHEN $3 THEN 0 ELSE $1 & 63 END AS shard"
+            " FROM hookwire.events e LEFT JOIN hookwire.outbox o ON o.id = e.id WHERE e.id = $1 ORDER BY o.sink",
+            last["event_id"], last["accepted_at"], key is not None and last["ordered"],
+        ))  # fmt: skip
+    locks = await rolled_back.fetchval(
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = 1215262571 AND pid = pg_backend_pid()"
+    )
+    assert (told[0], left[0], locks) == (told[1], left[1], int(key is not None and told[0]["ordered"]))
+
+
 # --- idempotency keys (RR-12) -----------------------------------------------------------------------------------
 
 

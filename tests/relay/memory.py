@@ -103,10 +103,18 @@ class MemorySink:
             if self._broken or setbacks != self._setbacks:
                 receipt = Receipt((), reopen=self._broken)
             else:
-                receipt = self._keep(batch)
+                receipt = await self._kept(batch)
             if len(receipt.acknowledged) < len(batch.records):
                 self._setbacks += 1
             return receipt
+
+    async def _kept(self, batch: Batch) -> Receipt:
+        try:
+            await batch.written()
+        except BaseException:
+            self._broken = True
+            raise
+        return self._keep(batch)
 
     def _keep(self, batch: Batch) -> Receipt:
         broker = self._broker

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from db.pool import Database
 from relay.metrics import RelayMetrics
-from relay.sink import Features
+from relay.sink import Batch, Features, Receipt
 from tests.relay.harness import FaultyDatabase, Harness, all_carried, relay_harness, relay_of, running
 from tests.relay.memory import MemoryBroker, MemorySink
 from tests.waiting import until
@@ -72,3 +72,62 @@ async def test_while_batches_follow_each_other_a_manifest_purges_the_one_before_
             await carry_one()
         await all_carried(harness)
     assert (broker.ids(), await harness.manifests()) == (ids, [])
+
+
+class Gated(FaultyDatabase):
+    """The manifests after the first wait for the gate, before they reach the server."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.gate = asyncio.Event()
+        self.writes = 0
+
+    async def fetchval(self, name: str, *args: object) -> Any:
+        if name == "manifest.write":
+            self.writes += 1
+            if self.writes > 1:
+                await self.gate.wait()
+        return await super().fetchval(name, *args)
+
+
+class Told(MemorySink):
+    """``sent``: the ids of the records of each call, from its beginning."""
+
+    def __init__(self, broker: MemoryBroker) -> None:
+        super().__init__(broker, COSTLY)
+        self.sent: list[list[int]] = []
+
+    async def send(self, batch: Batch) -> Receipt:
+        self.sent.append([record.id for record in batch.records])
+        return await super().send(batch)
+
+
+async def test_a_manifest_is_written_while_its_batch_is_sent(harness: Harness) -> None:
+    """RR-06: a round trip and a flush less before the records are on their way. Only the commit waits for it."""
+    broker, database = MemoryBroker(), Gated(harness.database)
+    sink = Told(broker)
+    async with running(relay_of(harness, sink, database=database)):
+        first = await harness.publish("a")
+        await until(lambda: broker.ids() == first)
+        second = await harness.publish("a")
+        try:
+            await until(lambda: len(sink.sent) == 2)
+            before = broker.ids()
+        finally:
+            database.gate.set()
+        await all_carried(harness)
+    assert (sink.sent, before, broker.ids(), broker.committed) == (
+        [first, second], first, first + second, {(1, 0): 2},
+    )  # fmt: skip
+
+
+async def test_a_manifest_that_cannot_be_written_repeats_and_loses_nothing(harness: Harness) -> None:
+    """RR-06, RO-03: its batch was on its way, and is sent again under the same number."""
+    broker, database = MemoryBroker(), FaultyDatabase(harness.database)
+    ids: list[int] = []
+    async with running(relay_of(harness, MemorySink(broker, COSTLY), database=database)):
+        for faults in (0, 1, 2):
+            database.faults["manifest.write"] = faults
+            ids += await harness.publish("a", "b")
+            await all_carried(harness)
+    assert (broker.ids(), broker.committed, await harness.manifests()) == (ids, {(1, 0): 3}, [])

@@ -13,12 +13,14 @@ from prometheus_client import CollectorRegistry
 
 import relay.unpurged
 from db.errors import HeldBack, Unavailable
+from relay.election.port import LeadershipLost
 from relay.holds.hold import Holds
 from relay.metrics import RelayMetrics
 from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import SHARDS, Batch, Term
 from relay.unpurged import Acknowledged, Unpurged
+from runtime.cancellation import TaskGroup
 from tests.relay.harness import INCARNATION, FaultyDatabase, Harness, relay_harness
 from tests.relay.memory import MemoryBroker, MemorySink
 
@@ -121,3 +123,41 @@ async def test_after_a_take_over_no_manifest_purges_what_an_earlier_term_left(pl
     await place.unpurged.write_manifest(place.term, [])
     await place.unpurged.purge_all()
     assert await place.harness.owed() == [record.id for record in place.batch.records]
+
+
+async def test_the_number_of_a_manifest_follows_from_the_one_before_it(place: Place) -> None:
+    """RR-06: so its batch need not wait for it."""
+    async with TaskGroup() as tasks:
+        following = await place.unpurged.begin_manifest(place.term, [], tasks)
+        known_early = following.number
+    assert place.batch.number is not None
+    assert (known_early, await place.harness.manifests()) == (place.batch.number + 1, [known_early])
+
+
+async def test_manifests_are_written_one_after_the_other(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RR-06: each number is one more than the one before it."""
+    write, running, most = place.unpurged._outbox.write_manifest, 0, 0
+
+    async def watched(*args: Any) -> Batch:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        try:
+            return await write(*args)
+        finally:
+            running -= 1
+
+    monkeypatch.setattr(place.unpurged._outbox, "write_manifest", watched)
+    async with TaskGroup() as tasks:
+        batches = [await place.unpurged.begin_manifest(place.term, [], tasks) for _ in range(3)]
+    assert (most, len({batch.number for batch in batches})) == (1, 3)
+
+
+async def test_a_number_that_does_not_follow_ends_the_term(place: Place) -> None:
+    """RR-06: another leader has numbered a batch, so this one must not be committed."""
+    await place.harness.connection.execute(
+        "UPDATE hookwire.relay_batch_numbers SET batch_no = batch_no + 1 WHERE sink = 'kafka'"
+    )
+    with pytest.RaisesGroup(LeadershipLost):
+        async with TaskGroup() as tasks:
+            await place.unpurged.begin_manifest(place.term, [], tasks)

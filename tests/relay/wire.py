@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-PRODUCE, INIT_PRODUCER, END_TRANSACTION = 0, 22, 26  # API keys of the Kafka protocol
+PRODUCE, INIT_PRODUCER, ADD_PARTITIONS, ADD_GROUP, END_TRANSACTION, ADD_OFFSETS = 0, 22, 24, 25, 26, 28
+"""API keys of the Kafka protocol."""
 
 
 class Connection:
@@ -23,13 +24,15 @@ class Wire:
     """Forwards connections; what is held is chosen by the API key of a request.
 
     ``hold_request`` and ``lose_answer`` take effect once, at the next such request, and for the rest of the
-    connection that it came on. ``caught`` is set then. Connections made later are not affected.
+    connection that it came on. ``caught`` is set then. Connections made later are not affected. ``asked``: the API keys
+    of all requests, in order.
     """
 
     def __init__(self, upstream_port: int) -> None:
         self.hold_request: int | None = None
         self.lose_answer: int | None = None
         self.caught = asyncio.Event()
+        self.asked: list[int] = []
         self._upstream_port = upstream_port
         self._connections: list[Connection] = []
         self._writers: list[asyncio.StreamWriter] = []
@@ -71,6 +74,7 @@ class Wire:
             writer.close()
 
     def _look_at(self, connection: Connection, api_key: int) -> None:
+        self.asked.append(api_key)
         if api_key == self.hold_request:
             self.hold_request = None
             connection.requests.clear()

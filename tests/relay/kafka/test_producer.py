@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import secrets
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,8 +14,13 @@ from aiokafka.errors import KafkaError, NotLeaderForPartitionError
 
 from relay.kafka.options import KafkaOptions
 from relay.kafka.producer import KafkaProducer, _retrieve_failures
-from relay.sink import SinkUnavailable
+from relay.kafka.sink import KafkaSink
+from relay.sink import Batch, SinkUnavailable
 from scripts.servers.kafka import KafkaServer
+from tests.relay.kafka.kafka_topic import make_topic
+from tests.relay.kafka.test_sink import TERM, record
+from tests.relay.wire import ADD_GROUP, ADD_OFFSETS, ADD_PARTITIONS, END_TRANSACTION, PRODUCE, wire_to
+from tests.waiting import until
 
 
 def producer(monkeypatch: pytest.MonkeyPatch) -> tuple[KafkaProducer, dict[str, Any]]:
@@ -79,3 +85,28 @@ async def test_requests_that_fail_behind_a_sender_that_has_ended_are_not_logged_
         del requests
         gc.collect()
     assert [entry.getMessage() for entry in caplog.records] == []
+
+
+async def test_the_marker_of_a_transaction_is_written_before_its_records_are_sent(kafka: KafkaServer) -> None:
+    """GR-02: a broker that is asked for both at once has one of them repeated after 20 ms, in one of fifteen small
+    batches. The group of the marker is added without a wait for the answer about the partitions.
+    """
+    topic = f"topic.{secrets.token_hex(4)}"
+    await make_topic(kafka.bootstrap, topic, 1)
+    sink = KafkaSink(KafkaOptions(kafka.proxied_bootstrap, secrets.token_hex(4)))
+    async with wire_to(kafka.advertised_port, kafka.proxied_port) as wire:
+        await sink.open(TERM)
+        await sink.send(Batch(TERM, [record(1, topic)], 1))
+        wire.asked.clear()
+        wire.lose_answer = ADD_PARTITIONS
+        sending = asyncio.create_task(sink.send(Batch(TERM, [record(2, topic)], 2)))
+        await wire.caught.wait()
+        try:
+            await until(lambda: ADD_GROUP in wire.asked, 5)
+        finally:
+            wire.release()
+        receipt = await sending
+        await sink.close()
+    steps = [ADD_PARTITIONS, ADD_GROUP, ADD_OFFSETS, PRODUCE, END_TRANSACTION]
+    found = dict.fromkeys(key for key in wire.asked if key in steps)  # a request may be repeated
+    assert ([r.id for r in receipt.acknowledged], list(found)) == ([2], steps)
