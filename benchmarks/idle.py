@@ -1,7 +1,7 @@
 """The statements that an idle one-process service sends to its database, and the delay of the first event after that.
 
 The server's log notes every statement for a minute. The first run has webhooks only, as `make run` has. The second run
-also has a Kafka with two partition groups and an AMQP broker. `--seconds 600` watches for ten minutes, the idle time
+also has a Kafka with four partition groups and an AMQP broker. `--seconds 600` watches for ten minutes, the idle time
 of the bar for the first event.
 """
 

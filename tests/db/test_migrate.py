@@ -23,7 +23,6 @@ from scripts.servers.given import GivenServer
 from scripts.servers.postgres import PostgresServer
 from scripts.sql_functions import FOLDER, NOUNS, function_files
 from tests.db.catalog import catalog_of
-from tests.rolled_back import ON_THE_LOOP_OF_THE_FILE
 from tests.waiting import until
 
 OURS = Path(migrate_module.__file__).parent / "migrations"
@@ -90,28 +89,6 @@ def test_a_misnamed_file_is_named(folder: Callable[..., Path]) -> None:
 
 async def test_every_migration_applies_on_the_newest_and_the_oldest_server(database_url_both: str) -> None:
     assert await applied(database_url_both) == [(m.version, m.name, m.checksum) for m in migrations()]
-
-
-@ON_THE_LOOP_OF_THE_FILE
-@pytest.mark.parametrize(
-    ("history", "groups"),
-    [
-        ("SELECT", 2),
-        ("INSERT INTO hookwire.relay_terms (sink, grp) VALUES ('kafka', 3)", 4),
-        ("SELECT hookwire.publish('t', 'x')", 4),
-    ],
-    ids=["new", "has relayed", "has published"],
-)
-async def test_a_new_installation_has_two_groups_for_kafka(
-    rolled_back: asyncpg.Connection, history: str, groups: int
-) -> None:
-    """GR-02, RO-05: an older one keeps its groups, or else its old transactional ids would stay unfenced."""
-    text = next(m.text for m in migrations() if m.name == "two_groups")
-    await rolled_back.execute("UPDATE hookwire.layouts SET groups = '{\"kafka\": 4}'")
-    await rolled_back.execute(history)
-    await rolled_back.execute(text)
-    found = json.loads(await rolled_back.fetchval("SELECT groups FROM hookwire.layouts"))
-    assert found == {"kafka": groups}
 
 
 async def test_a_second_run_finds_nothing_to_do(database_url: str) -> None:

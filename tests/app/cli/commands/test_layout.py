@@ -58,7 +58,7 @@ def test_a_change_is_told_step_by_step_beside_its_result() -> None:
         (["--order-scope", "topic"], 2, "--order-scope is topic_key or key, not 'topic'"),
         (["--groups", "webhooks=65"], 2, "the layout was not changed: webhooks=65: a sink has 1 to 64 groups"),
         (["--groups", "pigeon=2"], 2, "the layout was not changed: pigeon: this installation has no such sink"),
-        (["--groups", "kafka=3"], 2, "kafka: old producers have to be fenced there; set HOOKWIRE_KAFKA_BOOTSTRAP"),
+        (["--groups", "kafka=2"], 2, "kafka: old producers have to be fenced there; set HOOKWIRE_KAFKA_BOOTSTRAP"),
     ],
     ids=["nothing", "no number", "no scope", "too many", "no sink", "no address"],
 )
