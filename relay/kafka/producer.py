@@ -143,8 +143,11 @@ class KafkaProducer:
 
     @property
     def waits_for_coordinator(self) -> bool:
-        """Return whether partitions wait to be added to the transaction, for example because the last cannot end."""
-        return bool(self._producer._txn_manager.partitions_to_add())
+        """Return whether partitions wait to be added to the transaction, for example because the last cannot end, or
+        the marker, before which no record is sent, has no answer yet.
+        """
+        transactions = self._producer._txn_manager
+        return bool(transactions.partitions_to_add() or transactions._pending_txn_offsets)
 
     async def commit(self) -> None:
         """Commit the transaction. After :class:`relay.sink.SinkUnavailable` the outcome is unknown."""

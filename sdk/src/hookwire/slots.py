@@ -53,10 +53,9 @@ class Slots(Generic[W]):
     def __init__(self, ended: Callable[[W, Ending], None], warn: Callable[[str, W], None]) -> None:
         self._ended = ended
         self._warn = warn
-        self._running: dict[int, W] = {}
-        self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._cancelled: set[int] = set()
-        self._named: set[int] = set()
+        self._running: dict[asyncio.Task[Ending], W] = {}
+        self._cancelled: set[asyncio.Task[Ending]] = set()
+        self._named: set[asyncio.Task[Ending]] = set()
 
     def __len__(self) -> int:
         return len(self._running)
@@ -66,65 +65,50 @@ class Slots(Generic[W]):
         """Return the work of the handlers that run."""
         return [*self._running.values()]
 
-    def begin(self, work: W, handler: Callable[[W], Awaitable[Any]]) -> None:
+    def begin(self, work: W, handler: Awaitable[Any]) -> None:
         """Run a handler in a task."""
-        self._running[id(work)] = work
-        task = asyncio.get_running_loop().create_task(self._run(work, handler))
-        if not task.done():  # an eager task may be
-            self._tasks[id(work)] = task
-
-    async def _run(self, work: W, handler: Callable[[W], Awaitable[Any]]) -> None:
-        """Run a handler. Its ending is no callback of its task: that would cost as much as the rest."""
-        try:
-            ending = Ending(await handler(work))
-        except GeneratorExit:  # the event loop is gone
-            raise
-        except BaseException as error:  # noqa: BLE001 - a user's code may raise anything
-            ending = Ending(error=error)
-        self._end(work, ending)
+        task = asyncio.get_running_loop().create_task(ending_of(handler))
+        self._running[task] = work
+        task.add_done_callback(self._end)
 
     def cancel(self, over: Sequence[W]) -> None:
         """Cancel the handlers whose claim is over. Warn of each that still runs at the next call, once."""
-        for work in over:
-            number = id(work)
-            if number not in self._running:
+        ids = {id(work) for work in over}
+        for task, work in [*self._running.items()]:
+            if id(work) not in ids:
                 continue
-            if number not in self._cancelled:
-                self._cancel(work)
-            elif number not in self._named:
-                self._named.add(number)
+            if task not in self._cancelled:
+                self._cancel(task)
+            elif task not in self._named:
+                self._named.add(task)
                 self._warn("handler_over", work)
 
     async def drain(self, grace_seconds: float) -> list[W]:
         """Wait for the handlers for the grace, then cancel them. Warn of, leave and return each that does not end."""
-        if self._tasks:
-            await asyncio.wait([*self._tasks.values()], timeout=grace_seconds)
-        for work in self.work:
-            self._cancel(work)
-        if self._tasks:
-            await asyncio.wait([*self._tasks.values()], timeout=_CANCELLED_SECONDS)
+        if self._running:
+            await asyncio.wait([*self._running], timeout=grace_seconds)
+        for task in [*self._running]:
+            self._cancel(task)
+        if self._running:
+            await asyncio.wait([*self._running], timeout=_CANCELLED_SECONDS)
         left = self.work
         for work in left:
             self._warn("handler_left", work)
         self._running.clear()
-        self._tasks.clear()
         return left
 
-    def _cancel(self, work: W) -> None:
-        if id(work) not in self._cancelled:
-            self._cancelled.add(id(work))
-            task = self._tasks[id(work)]
+    def _cancel(self, task: asyncio.Task[Ending]) -> None:
+        if task not in self._cancelled:
+            self._cancelled.add(task)
             task.cancel()
-            task.add_done_callback(lambda _: self._end(work, Ending(error=asyncio.CancelledError())))  # it never began
 
-    def _end(self, work: W, ending: Ending) -> None:
-        number = id(work)
-        was_running = self._running.pop(number, None) is not None
-        self._tasks.pop(number, None)
-        if number in self._cancelled:
-            self._cancelled.discard(number)
-            self._named.discard(number)
+    def _end(self, task: asyncio.Task[Ending]) -> None:
+        work = self._running.pop(task, None)
+        ending = Ending(error=asyncio.CancelledError()) if task.cancelled() else task.result()
+        if task in self._cancelled:
+            self._cancelled.discard(task)
+            self._named.discard(task)
             if isinstance(ending.error, asyncio.CancelledError):
                 ending = Ending(error=ending.error, was_cancelled=True)
-        if was_running:
+        if work is not None:
             self._ended(work, ending)
