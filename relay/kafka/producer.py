@@ -143,8 +143,9 @@ class KafkaProducer:
 
     @property
     def waits_for_coordinator(self) -> bool:
-        """Return whether partitions wait to be added to the transaction, for example because the last cannot end, or
-        the marker, before which no record is sent, has no answer yet.
+        """Return whether partitions wait to be added to the transaction, for example because the last cannot end.
+
+        Return True also while the marker has no answer: no record is sent before it.
         """
         transactions = self._producer._txn_manager
         return bool(transactions.partitions_to_add() or transactions._pending_txn_offsets)
