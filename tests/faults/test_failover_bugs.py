@@ -118,8 +118,7 @@ class WarnedConnection:
 
 
 class WarnedPool:
-    async def acquire(self, timeout: float) -> WarnedConnection:
-        assert timeout > 0
+    async def acquire(self) -> WarnedConnection:
         return WarnedConnection()
 
     async def release(self, connection: WarnedConnection) -> None:
