@@ -225,6 +225,8 @@ class Worker:
                         await self._attempt(following, abort)
                         following = self._following()
             except TimeoutError:
+                if not abort.expired():
+                    raise
                 following = self._following()
 
     def _following(self) -> Dispatch | None:

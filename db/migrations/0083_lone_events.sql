@@ -1,5 +1,7 @@
 -- One event that SQL publishes alone needs three statements inside of publish_batch, and none for headers that it has
 -- not. It needed seventeen, and each of them costs more to begin and end than its work.
+-- The event of a reply is a common commit. Events below hookwire. were none, because those of jobs and services are for
+-- webhooks only where their topic names no sinks, and may be larger. A larger one still takes the general way.
 CREATE OR REPLACE FUNCTION hookwire.publish_batch(tenant text, units integer[], topics text[], keys text[], content_types text[], headers text[], payloads bytea[], idempotency_keys text[], fingerprints bytea[], wait boolean, direct hookwire.direct_terms DEFAULT NULL::hookwire.direct_terms, prefix boolean DEFAULT false, left_out text DEFAULT NULL::text, publishers text[] DEFAULT NULL::text[], member integer DEFAULT NULL::integer)
  RETURNS TABLE(item integer, outcome text, event_id bigint, accepted_at timestamp with time zone, ordered boolean, in_flight boolean, is_owed boolean, fence bigint, claims hookwire.direct_delivery[])
  LANGUAGE plpgsql
