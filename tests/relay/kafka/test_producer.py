@@ -110,3 +110,22 @@ async def test_the_marker_of_a_transaction_is_written_before_its_records_are_sen
     steps = [ADD_PARTITIONS, ADD_GROUP, ADD_OFFSETS, PRODUCE, END_TRANSACTION]
     found = dict.fromkeys(key for key in wire.asked if key in steps)  # a request may be repeated
     assert ([r.id for r in receipt.acknowledged], list(found)) == ([2], steps)
+
+
+async def test_a_marker_without_an_answer_is_not_the_fault_of_the_topic(kafka: KafkaServer) -> None:
+    """No record is sent before the marker. A probe is refused for a silent topic, also if only that one is tried."""
+    topic = f"topic.{secrets.token_hex(4)}"
+    await make_topic(kafka.bootstrap, topic, 1)
+    sink = KafkaSink(KafkaOptions(kafka.proxied_bootstrap, secrets.token_hex(4)))
+    async with wire_to(kafka.advertised_port, kafka.proxied_port) as wire:
+        await sink.open(TERM)
+        await sink.send(Batch(TERM, [record(1, topic)], 1))
+        wire.lose_answer = ADD_OFFSETS
+        sending = asyncio.create_task(sink.send(Batch(TERM, [record(2, topic)], 2, is_probe=True)))
+        await wire.caught.wait()
+        try:
+            with pytest.raises(SinkUnavailable, match="coordinator does not answer"):
+                await sending
+        finally:
+            wire.release()
+        await sink.close()
