@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -14,6 +15,10 @@ from hookwire.threads import Threads
 from tests.waiting import WAIT_SECONDS, until
 
 LOG = logging.getLogger("hookwire.jobs")
+
+
+async def waits(_: str) -> None:
+    await asyncio.Event().wait()
 
 
 def slots_of(ended: Callable[[str, Ending], None]) -> Slots[str]:
@@ -27,7 +32,7 @@ async def test_a_slot_whose_claim_is_over_and_whose_thread_does_not_end_is_named
     begun, over, endings = threading.Event(), threading.Event(), list[str]()
     threads = Threads("test", 1)
     slots = slots_of(lambda work, _: endings.append(work))
-    slots.begin("j1", threads.call(lambda: begun.set() or over.wait()))
+    slots.begin("j1", lambda _: threads.call(lambda: begun.set() or over.wait()))
     await until(begun.is_set)
     [held] = slots.work
     for _ in range(3):
@@ -47,20 +52,52 @@ async def test_a_handler_that_its_own_code_cancels_was_not_cancelled_by_its_work
     endings: dict[str, bool] = {}
     slots = slots_of(lambda work, ending: endings.update({work: ending.was_cancelled}))
 
-    async def cancels_itself() -> None:
+    async def cancels_itself(_: str) -> None:
         task = asyncio.current_task()
         assert task is not None
         task.cancel()
         await asyncio.sleep(0)
 
-    begun: list[tuple[str, Awaitable[object]]] = [("own", cancels_itself()), ("waits", asyncio.Event().wait())]
-    for work, handler in begun:
-        slots.begin(work, handler)
+    slots.begin("own", cancels_itself)
+    slots.begin("waits", waits)
     await until(lambda: endings)
     async with asyncio.timeout(WAIT_SECONDS):
         left = await slots.drain(0)
 
     assert (endings, left) == ({"own": False, "waits": True}, [])
+
+
+async def test_a_handler_that_is_cancelled_before_its_first_step_has_ended() -> None:
+    endings: dict[str, bool] = {}
+    slots = slots_of(lambda work, ending: endings.update({work: ending.was_cancelled}))
+    slots.begin("drained", waits)
+    await slots.drain(0)
+    slots.begin("over", waits)
+    slots.cancel(slots.work)
+    await asyncio.sleep(0)
+    slots.cancel([])
+
+    assert (endings, len(slots)) == ({"drained": True, "over": True}, 0)
+
+
+async def test_a_handler_that_was_left_settles_nothing_when_it_ends_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    endings: list[str] = []
+    over = asyncio.Event()
+    monkeypatch.setattr("hookwire.slots._CANCELLED_SECONDS", 0.01)
+    slots = slots_of(lambda work, _: endings.append(work))
+
+    async def does_not_end(_: str) -> None:
+        while not over.is_set():
+            with suppress(asyncio.CancelledError):
+                await over.wait()
+
+    slots.begin("j1", does_not_end)
+    await asyncio.sleep(0)
+    left = await slots.drain(0)
+    over.set()
+    await until(lambda: len(asyncio.all_tasks()) == 1)
+
+    assert (left, endings, len(slots)) == (["j1"], [], 0)
 
 
 async def test_a_call_beyond_the_limit_waits_for_a_thread() -> None:

@@ -21,6 +21,7 @@ _ADD: Final = Statement(
 Recorder: TypeAlias = Callable[[dict[str, Any]], str]
 RECORDER: ContextVar[Recorder | None] = ContextVar("hookwire_jobs_recorder", default=None)
 """Replaces the database while a test captures jobs (:mod:`hookwire.jobs.testing`)."""
+_ENCODER: Final = json.JSONEncoder(allow_nan=False)
 
 
 class Failed(Exception):
@@ -101,7 +102,7 @@ class _Id(str):
 def encode(value: Any) -> str:
     """Return a handler's value as JSON. Any exception of the value's own code becomes a ValueError."""
     try:
-        return json.dumps(value, allow_nan=False)
+        return _ENCODER.encode(value)
     except BaseException as error:  # noqa: BLE001 - a user's classes may raise anything
         raise ValueError(reason_of(error)) from None
 

@@ -23,12 +23,14 @@ def stored_result(value: Any) -> tuple[str, str | None]:
 
     The text is null if it cannot be made. Raise ValueError for a coroutine or a generator: its work was never done.
     """
-    if inspect.isawaitable(value) or inspect.isgenerator(value) or inspect.isasyncgen(value):
-        raise ValueError(f"the handler returned a {type(value).__name__}, which has not run")
+    if value is None:
+        return "null", None
     try:
         text = encode(value)
         why = _why_not(text)
     except ValueError as error:
+        if inspect.isawaitable(value) or inspect.isgenerator(value) or inspect.isasyncgen(value):
+            raise ValueError(f"the handler returned a {type(value).__name__}, which has not run") from None
         text, why = _shown(value), f"it is no JSON: {error}"
     if why is None:
         return text, None

@@ -122,10 +122,10 @@ class _Connection:
 
     def _found(self, event: Event) -> None:
         if isinstance(event, Run):
-            self._running.begin(_Request(self, event), self._reply(event))
+            self._running.begin(_Request(self, event), self._reply)
         else:
             _LOG.debug("dropped a message: %s", event)
 
-    async def _reply(self, run: Run) -> Frames:
-        number, body = split_number(run.body)
+    async def _reply(self, request: _Request) -> Frames:
+        number, body = split_number(request.run.body)
         return [*number, *frames_of(await self._handler(b"".join(body)))]

@@ -156,11 +156,8 @@ class Leasing(Generic[W]):
             self._freed.set()
         for work in found:
             self._settlement.held[id(work)] = work
-            self._running.begin(work, self._handle(work))
+            self._running.begin(work, self._handler)
         return len(found)
-
-    async def _handle(self, work: W) -> Any:
-        return await self._handler(work)
 
     def _ended(self, work: W, ending: Ending) -> None:
         """Settle the work of a handler that has ended."""
