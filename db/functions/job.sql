@@ -1763,6 +1763,7 @@ DECLARE
     more uuid[];
     bytes_left bigint := bytes_max;
     is_told boolean := false;
+    fit boolean := false;
 BEGIN
     IF in_most NOT BETWEEN 1 AND 10000 OR in_lease NOT BETWEEN 0.05 AND 43200 THEN
         RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.claim_jobs: most is 1 to 10000, lease_seconds 0.05 to 43200';
@@ -1789,10 +1790,12 @@ BEGIN
         NULL;
     ELSIF cardinality(open_kinds) = 1 THEN
         one := open_kinds[1];
-        more := ARRAY(
-            SELECT j.id FROM hookwire.jobs j
+        SELECT coalesce(array_agg(p.id), '{}'), 32 * sum(p.bytes) <= bytes_left INTO more, fit FROM (
+            SELECT j.id, CASE WHEN num_nonnulls(j.result, j.resumed, pg_column_compression(j.args), pg_column_compression(j.errors)) = 0
+                              THEN pg_column_size(j.args) + pg_column_size(j.errors) ELSE bytes_max END AS bytes
+            FROM hookwire.jobs j
             WHERE j.queue = in_queue AND j.kind = one AND j.state = 'available' AND NOT j.for_people
-            ORDER BY j.rank_at, j.seq LIMIT in_most - cardinality(picked) FOR NO KEY UPDATE SKIP LOCKED);
+            ORDER BY j.rank_at, j.seq LIMIT in_most - cardinality(picked) FOR NO KEY UPDATE SKIP LOCKED) AS p;
     ELSIF open_kinds <> '{}' THEN
         -- Choose the best jobs of all kinds. Jobs that other claims have locked are skipped, so each kind offers more
         -- than are wanted.
@@ -1806,7 +1809,7 @@ BEGIN
                 ) AS c))
             ORDER BY j.rank_at, j.seq LIMIT in_most - cardinality(picked) FOR NO KEY UPDATE SKIP LOCKED);
     END IF;
-    IF cardinality(more) > 1 THEN
+    IF cardinality(more) > 1 AND NOT fit THEN
         more := more[1:(hookwire.jobs_within(more, bytes_left)).count];
     END IF;
     picked := picked || more;
