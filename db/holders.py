@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 import structlog
 
-from db.bound import translated
 from db.errors import DatabaseError
-from db.statements import STATEMENTS
 
 __all__ = ["Holders", "holders_text", "naming_blockers"]
 
@@ -33,17 +31,18 @@ class Holders:
         self._looked_at = float("-inf")
         self._looking: asyncio.Task[None] | None = None
 
-    def look(self, pool: Any) -> None:
-        """Look in the background, by a connection of this pool."""
+    def look(self, ask: Callable[[str, float], Awaitable[Sequence[Mapping[str, Any]]]]) -> None:
+        """Look in the background. ``ask`` runs a named statement with one argument, and returns its rows."""
         if time.monotonic() - self._looked_at >= _LOOK_SECONDS:
             self._looked_at = time.monotonic()
-            self._looking = asyncio.create_task(self._look(pool))
+            self._looking = asyncio.create_task(self._look(ask))
 
-    async def _look(self, pool: Any) -> None:
-        with suppress(DatabaseError), translated(sent=False):
-            async with pool.acquire(timeout=_ASK_SECONDS) as connection:
-                for row in await connection.fetch(STATEMENTS["holder.all"], _HELD_SECONDS_MIN, timeout=_ASK_SECONDS):
-                    _log.warning("lock_held", holder=row["holder"], seconds=row["seconds"], ended_by=row["ended_by"])
+    async def _look(self, ask: Callable[[str, float], Awaitable[Sequence[Mapping[str, Any]]]]) -> None:
+        with suppress(DatabaseError, TimeoutError):
+            async with asyncio.timeout(_ASK_SECONDS):
+                rows = await ask("holder.all", _HELD_SECONDS_MIN)
+            for row in rows:
+                _log.warning("lock_held", holder=row["holder"], seconds=row["seconds"], ended_by=row["ended_by"])
 
 
 def holders_text(rows: Sequence[Mapping[str, Any]]) -> str:

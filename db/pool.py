@@ -21,6 +21,7 @@ from db.bound import Bound, confirmed, connecting, dropped_after, translated, wa
 from db.errors import DatabaseError, HeldBack
 from db.numbers import Numbers
 from db.pool_options import PoolOptions
+from db.ready_pool import ReadyPool
 from db.replication.standby_fence import FenceMark
 from db.session import ServerSession, open_session
 
@@ -88,17 +89,18 @@ class Database:
                 yield joined.connection
             return
         connection = await self._lent()
-        generation = connection.generation
+        generation, is_in_order = connection.generation, False
         try:
             with nullcontext() if self.options.fence is None else confirmed(connection):
                 yield connection
+            is_in_order = True
         except DatabaseError as error:
             self.options.primary.hear(error, generation)
             if waited_in_vain(error):
-                self.options.holders.look(self._pool)
+                self.options.holders.look(self.fetch)
             raise
         finally:
-            await self._release(connection, generation)
+            await self._release(connection, generation, is_in_order=is_in_order)
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Bound]:
@@ -112,14 +114,23 @@ class Database:
         A time-out of the pool's own needs a task for each. And its queue lets a caller that comes take the connection
         that has woken one who waits.
         """
+        if not self._turns.locked() and (connection := self._ready()) is not None:
+            await self._turns.acquire()  # one is free, so this does not wait
+            return connection
         with connecting():
             async with asyncio.timeout(self.options.acquire_seconds):
                 await self._turns.acquire()
                 try:
-                    return await self._acquired()
+                    return self._ready() or await self._acquired()
                 except BaseException:
                     self._turns.release()
                     raise
+
+    def _ready(self) -> Any | None:
+        """Return a connection that is ready, or None. End those of an older generation."""
+        while (connection := self._pool.take()) is not None and connection.generation < self.options.primary.generation:
+            connection.terminate()
+        return connection
 
     async def _acquired(self) -> Any:
         """Return a free connection. End those of an older generation, which are free until one of them is asked for."""
@@ -129,7 +140,7 @@ class Database:
                 return connection
             connection.terminate()
 
-    async def _release(self, connection: Any, generation: int) -> None:
+    async def _release(self, connection: Any, generation: int, *, is_in_order: bool) -> None:
         """Return a connection to the pool, or drop it where that fails, or where it is not to be lent again.
 
         Only the outcome of its use counts: a result, an error or a cancellation. So this raises nothing for a lost
@@ -139,7 +150,7 @@ class Database:
         try:
             with translated(sent=False):
                 if generation >= primary.generation and not primary.wants_a_look():
-                    await self._pool.release(connection)
+                    await self._pool.release(connection, is_in_order=is_in_order)
                     return
         except DatabaseError:
             pass  # The pool has dropped it already, unless it failed before that.
@@ -281,4 +292,4 @@ async def open_database(options: PoolOptions) -> Database:
             max_inactive_connection_lifetime=300,
             reset=_keep,
         )
-    return Database(pool, options)
+    return Database(ReadyPool(pool), options)

@@ -15,6 +15,7 @@ from app.settings.settings import Settings
 from db.errors import HeldBack, OutcomeUnknown
 from db.numbers import Numbers
 from db.pool import Database, PoolOptions, Row, open_database
+from db.ready_pool import ReadyPool
 from db.replication.primary import Primary
 from db.replication.standby_fence import Required, StandbyFence, Standbys
 from event.event import Draft
@@ -131,7 +132,9 @@ async def test_a_commit_whose_wait_was_ended_is_no_success(seeded: bool, seed_bu
         seed_bug("warning-overlooked")
     options = PoolOptions("postgresql://nowhere", fence=StandbyFence(Required(count=1)))
     try:
-        is_success = bool(await Database(WarnedPool(), options).execute("outbox.ensure_topics", ["default"], ["t"]))
+        is_success = bool(
+            await Database(ReadyPool(WarnedPool()), options).execute("outbox.ensure_topics", ["default"], ["t"])
+        )
     except OutcomeUnknown:
         is_success = False
     assert is_success is seeded
