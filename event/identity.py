@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 EVENT_ID_MAX = 2**63 - 1  # a PostgreSQL bigint
 _INCARNATION = re.compile(r"[a-z2-7]{8}")
@@ -62,12 +63,17 @@ def own_prefixes(incarnation: str) -> tuple[str, ...]:
 
 def format_event_id(incarnation: str, id: int) -> str:  # noqa: A002 - the row's column is called so everywhere
     """Write the public id. Raises ValueError for a malformed incarnation, or an id outside 1..2**63-1."""
-    incarnation = name_of(incarnation, id)
-    if not _INCARNATION.fullmatch(incarnation):
-        raise ValueError("an incarnation is 8 characters of a-z2-7")
+    prefix = _prefix(name_of(incarnation, id))
     if not 1 <= id <= EVENT_ID_MAX:
         raise ValueError(f"an event's id lies in 1..{EVENT_ID_MAX}")
-    return f"evt_{incarnation}_{id}"
+    return f"{prefix}{id}"
+
+
+@lru_cache(maxsize=64)
+def _prefix(name: str) -> str:
+    if not _INCARNATION.fullmatch(name):
+        raise ValueError("an incarnation is 8 characters of a-z2-7")
+    return f"evt_{name}_"
 
 
 def parse_event_id(text: str) -> tuple[str, int]:

@@ -8,4 +8,4 @@ __all__ = ["format_timestamp"]
 def format_timestamp(at: datetime) -> str:
     """Return ``2026-01-18T13:06:07.131002Z``; without a fraction for a whole second. ``at`` has a time zone."""
     utc = at if at.tzinfo is UTC else at.astimezone(UTC)
-    return utc.isoformat().replace("+00:00", "Z")
+    return f"{utc.isoformat()[:-6]}Z"

@@ -22,6 +22,7 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from db.errors import Busy, HeldBack, OutcomeUnknown, Refused, Unavailable
 from db.pool import Database, Row, Session
@@ -54,9 +55,7 @@ _IN_FLIGHT_PAUSE_SECONDS = 0.02
 """The pause before a unit is tried again whose idempotency key is in an open transaction."""
 
 _UNIQUE_VIOLATION = "23505"
-"""The SQLSTATE that ``publish_batch`` raises when a part of a unit conflicts. From an index it is a failure of the
-server.
-"""
+"""``publish_batch`` raises it when a part of a unit conflicts. From an index it is a failure of the server."""
 
 
 class Publisher:
@@ -409,12 +408,12 @@ async def _store(
         [draft.topic for draft in drafts],
         [draft.key for draft in drafts],
         [draft.content_type for draft in drafts],
-        [_headers(draft) for draft in drafts],
+        _given([_headers(draft) for draft in drafts]),
         [draft.payload for draft in drafts],
         [draft.idempotency_key for draft in drafts],
-        fingerprints,
+        _given(fingerprints),
         wait,
-        publishers if any(publishers) else None,
+        _given(publishers),
         *(() if direct is None else direct.terms),
     )
 
@@ -427,6 +426,11 @@ async def store_event(session: Session, tenant: str, draft: Draft) -> int:
     )  # fmt: skip
     number: int = rows[0]["event_id"]
     return number
+
+
+def _given(values: list[Any]) -> list[Any] | None:
+    """Return the values, or None where all are None: an array costs several times its elements."""
+    return values if any(values) else None
 
 
 def _headers(draft: Draft) -> str | None:

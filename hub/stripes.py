@@ -19,7 +19,7 @@ __all__ = ["StripesInUse", "stripes_of"]
 
 def stripes_of(drafts: Sequence[Draft], *, across_topics: bool) -> frozenset[int]:
     """Return the locks of their ordering keys, as ``hookwire.lane_digest`` under either order scope."""
-    return frozenset(_stripe_of("" if across_topics else d.topic, d.key) for d in drafts if d.key is not None)
+    return frozenset([_stripe_of("" if across_topics else d.topic, d.key) for d in drafts if d.key is not None])
 
 
 @lru_cache(maxsize=8192)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from event.event import Draft
 
 __all__ = ["Accepted", "Unit"]
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(NamedTuple):
     """A stored event. ``sequence`` is None where its topic keeps no order; ``replayed``: an earlier request with the
     same idempotency key stored it.
     """
@@ -44,7 +43,7 @@ class Unit:
         self.fingerprints = fingerprints
         self.answer = answer
         self.published_by = published_by
-        self.bytes = sum(len(draft.payload) for draft in drafts)
+        self.bytes = sum([len(draft.payload) for draft in drafts])
         self.idempotency_keys = {(d.topic, d.idempotency_key) for d in drafts if d.idempotency_key is not None}
         self.in_flight = False
         self.in_flight_until: float | None = None

@@ -39,7 +39,7 @@ async def drafts_of(topic: str, message: SourceMessage, about: Mapping[str, str]
         drafts = _decoded(topic, dataclasses.replace(message, headers=own))
     known = own.keys() | {name for draft in drafts for name in draft.headers}
     lost = message.left_out + ("cloudevent",) * len(message.headers.keys() - known)
-    found = [dataclasses.replace(draft, headers={**draft.headers, **own, **about}) for draft in drafts]
+    found = [draft._replace(headers={**draft.headers, **own, **about}) for draft in drafts]
     return found, dataclasses.replace(message, left_out=lost)
 
 

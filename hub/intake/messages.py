@@ -215,7 +215,7 @@ def _identify(drafts: list[Draft], route: SourceRoute, message: SourceMessage) -
     named = hashlib.sha256(f"{route.queue}\0{message.message_id}".encode()).hexdigest()
     for position, draft in enumerate(drafts):
         suffix = f"\x1f{position}" if position else ""
-        drafts[position] = dataclasses.replace(draft, idempotency_key=f"amqp-{named}{suffix}")
+        drafts[position] = draft._replace(idempotency_key=f"amqp-{named}{suffix}")
     return _digest(drafts, message)
 
 

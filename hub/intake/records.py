@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import dataclasses
 import json
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -250,7 +249,7 @@ async def events_of(
         return [Draft(topic, read.body, read.key, None, {**read.headers, **about})], read.left_out
     drafts, message = await drafts_of(topic, without_private(read), about)
     # The offset is the identity: two records are two events, also with one CloudEvents id.
-    return [dataclasses.replace(draft, idempotency_key=None) for draft in drafts], message.left_out
+    return [draft._replace(idempotency_key=None) for draft in drafts], message.left_out
 
 
 def refusal_of(error: Refused) -> IntakeRefused:

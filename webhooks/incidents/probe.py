@@ -69,7 +69,7 @@ async def send_probe(
     target = edit.target or subscriber.target
     if target is None:
         return Probe(started_at, Outcome(subscriber.refusal_kind, None, subscriber.refusal), is_signed)
-    sent = event if edit.payload is None else replace(event, payload=edit.payload)
+    sent = event if edit.payload is None else event._replace(payload=edit.payload)
     headers, body = delivery_message(sent, sender, int(started_at.timestamp()), public_url)
     headers = [one for one in headers if one[0] not in edit.headers] + [*edit.headers.items(), REPLAY_HEADER]
     if not edit.is_empty:

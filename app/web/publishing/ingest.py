@@ -12,14 +12,15 @@ outcome in the answer: 202 if every line is stored, else 207. So has each elemen
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
 
+from pydantic_core import from_json
 from starlette.types import Receive, Scope, Send
 
 from app.web.problem import Problem
@@ -49,13 +50,14 @@ from runtime.sample import EventSample
 __all__ = ["Ingest"]
 
 _JSON = json.JSONEncoder(separators=(",", ":"))
+_quoted = json.encoder.encode_basestring_ascii
 _Part = TypeVar("_Part")
 _STORED: Final = 202
 _PARTLY: Final = 207
 _OUTCOMES: Final = {"idempotency-key-reused": "conflict", "outcome-unknown": "unknown"}
 
 
-@dataclasses.dataclass(slots=True)
+@dataclass(slots=True)
 class _Batch:
     """The events of a request, or its one event. ``refused`` are problems by position.
 
@@ -63,7 +65,7 @@ class _Batch:
     """
 
     drafts: list[Draft]
-    refused: dict[int, Problem] = dataclasses.field(default_factory=dict)
+    refused: dict[int, Problem] = field(default_factory=dict)
     fingerprints: bytes | list[bytes | None] | None = None
 
 
@@ -107,11 +109,14 @@ class Ingest:
         has_outcomes = envelope.has_outcomes
         items = [self._item(one, has_outcome=has_outcomes) for one in outcomes]
         if envelope.matched:
-            items[0]["matched"] = await self._notices.matched(accepted[0].id, grant_in(scope))
+            matched = await self._notices.matched(accepted[0].id, grant_in(scope))
+            items[0] = f'{items[0][:-1]},"matched":{_JSON.encode(matched)}}}'
         is_partly = has_outcomes and len(accepted) < len(outcomes)
         replayed = bool(accepted) and not is_partly and all(one.replayed for one in accepted)
         status = _PARTLY if is_partly else _STORED
-        await self._answer(send, items, notice, status, is_batch=envelope.is_batch, replayed=replayed)
+        content = f"[{','.join(items)}]\n" if envelope.is_batch else f"{items[0]}\n"
+        place = None if envelope.is_batch else format_event_id(self._incarnation, accepted[0].id)
+        await _answer(send, status, content.encode("ascii"), notice, place, replayed=replayed)
 
     def _notice_at_once(self, envelope: Envelope, batch: _Batch, body: bytes) -> str | None:
         """Return the notice that no query is needed for."""
@@ -174,33 +179,32 @@ class Ingest:
         except PUBLISH_ERRORS as error:
             raise problem_of_publish(error) from error
 
-    async def _answer(
-        self, send: Send, items: list[dict[str, object]], notice: str | None, status: int, *, is_batch: bool,
-        replayed: bool,
-    ) -> None:  # fmt: skip
-        body = _JSON.encode(items if is_batch else items[0]).encode() + b"\n"
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-        if replayed:
-            headers.append((b"idempotency-replayed", b"true"))
-        if notice is not None:
-            headers.append((b"hookwire-notice", notice.encode("ascii")))
-        if not is_batch:
-            headers.append((b"location", b"/events/" + str(items[0]["id"]).encode()))
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
-
-    def _item(self, one: Outcome, *, has_outcome: bool) -> dict[str, object]:
+    def _item(self, one: Outcome, *, has_outcome: bool) -> str:
+        """Return the outcome as JSON, written member by member: an encoder of any value takes four times as long."""
         if isinstance(one, Problem):
             outcome = {"outcome": _OUTCOMES.get(one.slug, "error")} if has_outcome else {}
-            return {**outcome, **_refused_item(one)}
-        item: dict[str, object] = {
-            "id": format_event_id(self._incarnation, one.id),
-            "topic": one.topic,
-            "key": one.key,
-            "sequence": one.sequence,
-            "accepted_at": format_timestamp(one.accepted_at),
-        }
-        return {"outcome": "replayed" if one.replayed else "stored", **item} if has_outcome else item
+            return _JSON.encode({**outcome, **_refused_item(one)})
+        outcome_member = f'"outcome":"{"replayed" if one.replayed else "stored"}",' if has_outcome else ""
+        key = "null" if one.key is None else _quoted(one.key)
+        sequence = "null" if one.sequence is None else one.sequence
+        return (
+            f'{{{outcome_member}"id":"{format_event_id(self._incarnation, one.id)}","topic":{_quoted(one.topic)},'
+            f'"key":{key},"sequence":{sequence},"accepted_at":"{format_timestamp(one.accepted_at)}"}}'
+        )
+
+
+async def _answer(
+    send: Send, status: int, body: bytes, notice: str | None, event_id: str | None, *, replayed: bool
+) -> None:
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    if replayed:
+        headers.append((b"idempotency-replayed", b"true"))
+    if notice is not None:
+        headers.append((b"hookwire-notice", notice.encode("ascii")))
+    if event_id is not None:
+        headers.append((b"location", b"/events/" + event_id.encode("ascii")))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 def _refused_item(problem: Problem) -> dict[str, object]:
@@ -221,6 +225,14 @@ def _notice_of_body(envelope: Envelope, body: bytes) -> str | None:
         return None
     if envelope.media_type != "application/json":
         return None
+    try:
+        from_json(body)  # refuses more than the module json, and takes a tenth of its time
+    except ValueError:
+        return _notice_of_json(body)
+    return None
+
+
+def _notice_of_json(body: bytes) -> str | None:
     try:
         json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -262,7 +274,7 @@ def _with_carried(envelope: Envelope, drafts: list[Draft]) -> list[Draft]:
         extra[HOPS_HEADER] = str(envelope.hops)
     if not extra:
         return drafts
-    return [dataclasses.replace(draft, headers={**draft.headers, **extra}) for draft in drafts]
+    return [draft._replace(headers={**draft.headers, **extra}) for draft in drafts]
 
 
 def _named(envelope: Envelope, drafts: list[Draft], body: bytes) -> bytes | None:
@@ -273,7 +285,7 @@ def _named(envelope: Envelope, drafts: list[Draft], body: bytes) -> bytes | None
         # U+001F can't occur in the header, so no other request can name this key. The first one bears the bare key:
         # so a batch conflicts with any other request that reuses it.
         suffix = f"\x1f{position}" if position else ""
-        drafts[position] = dataclasses.replace(draft, idempotency_key=envelope.idempotency_key + suffix)
+        drafts[position] = draft._replace(idempotency_key=envelope.idempotency_key + suffix)
     return _fingerprint((envelope.topic, envelope.key, envelope.content_type), drafts, body)
 
 
