@@ -268,16 +268,14 @@ class Client:
     def _settled(self, connection: Connection, started_at: float, ended_at: float) -> Response:
         """Take the answer off a connection and keep or close it."""
         response = Response(
-            status=connection.status,
-            headers=tuple(
-                [(str(name, "latin-1").lower(), str(value, "latin-1")) for name, value in connection.headers]
-            ),
-            body=b"".join(connection.kept),
-            truncated=connection.truncated,
-            address=connection.address,
-            connect_seconds=max(connection.connected_at - started_at, 0.0),
-            first_byte_seconds=connection.first_byte_at - started_at,
-            total_seconds=ended_at - started_at,
+            connection.status,
+            tuple([(str(name, "latin-1").lower(), str(value, "latin-1")) for name, value in connection.headers]),
+            b"".join(connection.kept),
+            connection.truncated,
+            connection.address,
+            max(connection.connected_at - started_at, 0.0),
+            connection.first_byte_at - started_at,
+            ended_at - started_at,
         )
         if connection.release():
             self._pool.give(connection)

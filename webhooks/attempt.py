@@ -60,7 +60,7 @@ class Attempts:
         if subscriber.target is None:
             return Outcome(subscriber.refusal_kind, None, subscriber.refusal)
         headers, body = self._message(claims, int(started_at.timestamp()))
-        if any(claim.is_replay for claim in claims):
+        if True in [claim.is_replay for claim in claims]:
             headers.append(REPLAY_HEADER)
         target = subscriber.target
         if subscriber.protocol == "rabbithub":
@@ -109,17 +109,21 @@ def result_of(
     """
     subscriber, event = claim.subscriber, claim.event
     decision = DELIVERED if outcome.is_plain_success else _decision(claim, outcome, options, chance)
+    may_wait = (
+        decision is DELIVERED and not (claim.is_in_lane or claim.is_probe or subscriber.at_most_once)
+        and claim.leased_until - time.monotonic() >= _LEASE_SECONDS_MIN
+    )  # fmt: skip
     return Result(
         event.id, subscriber.id, claim.fence, subscriber.version, started_at, outcome,
         decision if leads else replace(decision, pause_seconds=None, end_state=None, end_reason=None),
         after_probe(outcome) if leads and claim.is_probe else None,
-        failed=is_failure(outcome) if leads else None,
-        tells=not event.topic.startswith(RESERVED_PREFIX),
-        counts=subscriber.protocol == "rabbithub" and outcome.kind != "delivered", is_in_lane=claim.is_in_lane,
-        attempt=AttemptName(event.incarnation, event.topic, subscriber.public_id, claim.position),
-        may_wait=decision is DELIVERED and not (claim.is_in_lane or claim.is_probe or subscriber.at_most_once)
-        and claim.leased_until - time.monotonic() >= _LEASE_SECONDS_MIN,
-        age_seconds=_age_seconds(claim, started_at, outcome),
+        is_failure(outcome) if leads else None,
+        not event.topic.startswith(RESERVED_PREFIX),
+        subscriber.protocol == "rabbithub" and outcome.kind != "delivered",
+        claim.is_in_lane,
+        AttemptName(event.incarnation, event.topic, subscriber.public_id, claim.position),
+        may_wait,
+        _age_seconds(claim, started_at, outcome),
     )  # fmt: skip
 
 

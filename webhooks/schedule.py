@@ -53,7 +53,7 @@ _TOO_LARGE = 413
 
 
 class Dispatch(NamedTuple):
-    """The claims that one request sends, its time limit in seconds, and the slot that it uses.
+    """The claims that one request sends, its time limit in seconds, and the slot and the lanes that it uses.
 
     ``latest_at``: the monotonic time from which the lease of a claim is too short for the whole request.
     """
@@ -63,6 +63,7 @@ class Dispatch(NamedTuple):
     latest_at: float
     host: str
     was_proven: bool
+    lanes: Sequence[tuple[int, str | None]]
 
     def is_too_large(self, outcome: Outcome) -> bool:
         """Return whether the receiver refused the batch for its size; its events are sent again in smaller batches."""
@@ -276,11 +277,13 @@ class Schedule:
             claims = subscription.waiting[place:end]
             del subscription.waiting[place:end]
             self._waiting -= len(claims)
-            self._busy.update(_lanes(claims))
+            lanes = [lane for one in claims if (lane := one.lane) is not None]
+            self._busy.update(lanes)
             subscription.in_flight += 1
-            self._slots.take(claim.host, is_proven=subscription.is_proven)
+            host, is_proven = claim.host, subscription.is_proven
+            self._slots.take(host, is_proven=is_proven)
             latest_at = min([one.leased_until for one in claims]) - seconds
-            dispatch = Dispatch(claims, seconds, latest_at, claim.host, subscription.is_proven)
+            dispatch = Dispatch(claims, seconds, latest_at, host, is_proven, lanes)
             self._place(subscription)
             return dispatch
         return None
@@ -367,7 +370,7 @@ class Schedule:
         """Free the slot and the lanes of a request that has ended; return its subscription."""
         subscription = self._subscription(dispatch.claims[0].subscriber.id)
         self._slots.give(dispatch.host, was_proven=dispatch.was_proven)
-        self._busy.difference_update(_lanes(dispatch.claims))
+        self._busy.difference_update(dispatch.lanes)
         subscription.in_flight -= 1
         return subscription
 
@@ -415,7 +418,3 @@ class Schedule:
         self._returned += subscription.waiting
         self._waiting -= len(subscription.waiting)
         subscription.waiting.clear()
-
-
-def _lanes(claims: Sequence[Claim]) -> list[tuple[int, str | None]]:
-    return [lane for one in claims if one.is_in_lane and (lane := one.lane) is not None]

@@ -313,7 +313,7 @@ def _column(values: list[Any]) -> list[Any]:
     """Return a column. ``unnest`` pads a shorter array with NULLs, so a column of NULLs, as for successes, is sent
     empty.
     """
-    return values if any(value is not None for value in values) else []
+    return values if values.count(None) < len(values) else []
 
 
 def _with_trips(
