@@ -9,7 +9,7 @@ from typing import Final
 
 from db.bound import is_away
 from db.errors import CannotServe, Unavailable
-from db.pool_options import PoolOptions
+from db.pooling.pool_options import PoolOptions
 from db.session import open_session
 
 __all__ = ["wait_for_database"]

@@ -10,7 +10,7 @@ import asyncpg
 
 from db.bound import Bound, translated
 from db.errors import DatabaseError
-from db.pool_options import PoolOptions
+from db.pooling.pool_options import PoolOptions
 from db.session import open_session
 
 __all__ = ["Direct", "connect_direct"]

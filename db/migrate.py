@@ -23,7 +23,7 @@ import structlog
 from db.bound import translated
 from db.errors import DatabaseError
 from db.holders import naming_blockers
-from db.pool_options import PoolOptions
+from db.pooling.pool_options import PoolOptions
 from db.session import open_session
 from db.statements import STATEMENTS
 

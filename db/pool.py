@@ -20,8 +20,8 @@ import asyncpg
 from db.bound import Bound, confirmed, connecting, dropped_after, translated, waited_in_vain
 from db.errors import DatabaseError, HeldBack
 from db.numbers import Numbers
-from db.pool_options import PoolOptions
-from db.ready_pool import ReadyPool
+from db.pooling.pool_options import PoolOptions
+from db.pooling.ready_pool import ReadyPool
 from db.replication.standby_fence import FenceMark
 from db.session import ServerSession, open_session
 

@@ -17,7 +17,7 @@ import asyncpg
 from db.address import PORT, ServerAddress, addresses, without_hosts
 from db.bound import connecting, is_away, translated
 from db.errors import CannotServe, PrimaryChanged, ServerTrouble, TooManyConnections, Unavailable
-from db.pool_options import PoolOptions
+from db.pooling.pool_options import PoolOptions
 from db.replication.primary import ServerIdentity
 from db.statements import STATEMENTS
 

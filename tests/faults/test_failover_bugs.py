@@ -15,7 +15,7 @@ from app.settings.settings import Settings
 from db.errors import HeldBack, OutcomeUnknown
 from db.numbers import Numbers
 from db.pool import Database, PoolOptions, Row, open_database
-from db.ready_pool import ReadyPool
+from db.pooling.ready_pool import ReadyPool
 from db.replication.primary import Primary
 from db.replication.standby_fence import Required, StandbyFence, Standbys
 from event.event import Draft

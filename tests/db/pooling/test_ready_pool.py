@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from db.ready_pool import ReadyPool
+from db.pooling.ready_pool import ReadyPool
 
 
 class Connection:
@@ -68,7 +68,7 @@ async def test_a_connection_that_was_closed_meanwhile_is_not_taken(known: bool) 
 
 async def test_connections_that_are_not_used_go_back_to_the_pool_of_asyncpg(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("db.ready_pool.time.monotonic", lambda: now)
+    monkeypatch.setattr("db.pooling.ready_pool.time.monotonic", lambda: now)
     inner = Pool()
     pool = ReadyPool(inner)
     unused, used = await pool.acquire(), await pool.acquire()
