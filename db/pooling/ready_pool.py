@@ -46,10 +46,11 @@ class ReadyPool:
         return await self._pool.acquire()
 
     async def release(self, connection: Any, *, is_in_order: bool) -> None:
-        """Take a connection back. ``is_in_order``: its last statement has ended, and so has its transaction."""
+        """Take a connection back. ``is_in_order``: its last use has ended without an error."""
         now = time.monotonic()
         self._returns += 1
-        if is_in_order and self._returns % _LENT_TIMES and not self._is_closing:
+        is_ready = is_in_order and not connection.is_in_transaction()  # nobody may write into a foreign transaction
+        if is_ready and self._returns % _LENT_TIMES and not self._is_closing:
             self._ready.append((connection, now))
         else:
             await self._pool.release(connection)

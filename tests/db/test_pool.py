@@ -325,6 +325,15 @@ async def test_a_transaction_that_ends_by_an_exception_leaves_nothing(database_u
         assert await database.fetchval("test.count") == 0
 
 
+async def test_a_transaction_that_was_left_open_by_hand_is_rolled_back(database_url: str) -> None:
+    """A worker of the SDK runs statements of its own; the next user would write into its transaction."""
+    async with opened(database_url, connections_max=1) as database:
+        async with database.lend() as connection:
+            await connection.execute("BEGIN")
+        first, second = await database.fetchval("test.xact"), await database.fetchval("test.xact")
+        assert first != second, "each statement is a transaction of its own again"
+
+
 async def test_a_cancelled_statement_gives_its_connection_back_clean(database_url: str) -> None:
     async with opened(database_url, connections_max=1) as database:
         with pytest.raises(TimeoutError):

@@ -110,6 +110,9 @@ class WarnedConnection:
     def remove_log_listener(self, hear: Callable[[object, object], None]) -> None:
         assert hear is self._hear
 
+    def is_in_transaction(self) -> bool:
+        return False
+
     def terminate(self) -> None:
         """A statement that took too long would close it."""
 

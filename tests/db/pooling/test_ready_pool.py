@@ -10,12 +10,15 @@ from db.pooling.ready_pool import ReadyPool
 
 class Connection:
     def __init__(self) -> None:
-        self.is_gone = self.is_known_to_be_gone = self.was_terminated = False
+        self.is_gone = self.is_known_to_be_gone = self.was_terminated = self.has_begun = False
 
     def is_closed(self) -> bool:
         if self.is_known_to_be_gone:
             raise asyncpg.InterfaceError("released back to the pool")
         return self.is_gone
+
+    def is_in_transaction(self) -> bool:
+        return self.has_begun
 
     def terminate(self) -> None:
         self.was_terminated = True
@@ -46,10 +49,15 @@ async def test_the_connection_that_came_back_last_is_taken_first() -> None:
     assert [pool.take(), pool.take(), pool.take()] == [second, first, None]
 
 
-async def test_a_connection_that_is_not_in_order_goes_back_to_the_pool_of_asyncpg() -> None:
+@pytest.mark.parametrize(("is_in_order", "has_begun"), [(False, False), (True, True)])
+async def test_a_connection_that_is_not_in_order_goes_back_to_the_pool_of_asyncpg(
+    is_in_order: bool, has_begun: bool
+) -> None:
     inner = Pool()
     pool = ReadyPool(inner)
-    await pool.release(await pool.acquire(), is_in_order=False)
+    connection = await pool.acquire()
+    connection.has_begun = has_begun
+    await pool.release(connection, is_in_order=is_in_order)
 
     assert (pool.take(), len(inner.free)) == (None, 2)
 
