@@ -1,9 +1,9 @@
 """Notices: tell a publisher in the answer when an event has no receiver.
 
 Notices must not slow publishing. The answer "has a receiver" is kept for two seconds. "Has none" is queried each time,
-because the next command is usually a subscription. There is one query at a time, at most a hundred in a second, and
-twenty where queries are slow. It runs while the event is stored, and for a quarter of a second after that. A publish
-that cannot query gets the last answer or none.
+because the next command is usually a subscription. There is one query at a time, at most a hundred in a second. It runs
+while the event is stored, and for a quarter of a second after that. A publish that cannot query gets the last answer or
+none.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ __all__ = ["Notices", "notice_of", "notice_of_dropped", "notice_of_size"]
 
 _Stored = TypeVar("_Stored")
 _PAUSE_SECONDS = 0.01
-_PAUSE_SECONDS_MAX = 0.05
-_PAUSES_PER_QUERY = 10
 _PATIENCE_SECONDS = 0.25
 _TOPICS_MAX = 10_000
 _MATCHED_MAX = 100
@@ -123,8 +121,7 @@ class Notices:
             return None
         finally:
             self._asking = False
-            ended = time.monotonic()
-            self._next_at = ended + min(max(_PAUSE_SECONDS, _PAUSES_PER_QUERY * (ended - now)), _PAUSE_SECONDS_MAX)
+            self._next_at = time.monotonic() + _PAUSE_SECONDS
         assert row is not None, "the statement always gives one row"
         if len(self._answers) >= _TOPICS_MAX:
             self._answers.clear()

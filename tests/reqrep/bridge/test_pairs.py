@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -81,7 +81,9 @@ def bridge(running_hub: RunHub, database_url: str, tmp_path: Path):
     @asynccontextmanager
     async def opened() -> AsyncIterator[Bridge]:
         async with running_hub(ALL_ROLES, sql_notify=False) as hub:
-            with bridged_broker(database_url, tmp_path) as program:
+            with ExitStack() as stack:
+                # In a thread: the hub's loop goes on, so that no transaction of it is left open meanwhile.
+                program = await asyncio.to_thread(stack.enter_context, bridged_broker(database_url, tmp_path))
                 endpoint = program.endpoints[0]
                 with running_worker(endpoint, concurrency=4), client_of(endpoint) as client:
                     yield Bridge(hub, client)
