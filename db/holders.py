@@ -22,6 +22,7 @@ _log: Final = structlog.get_logger(__name__)
 _LOOK_SECONDS: Final = 10.0
 _HELD_SECONDS_MIN: Final = 0.2  # younger transactions are those of ordinary work
 _ASK_SECONDS: Final = 2.0
+_Ask = Callable[[str, float], Awaitable[Sequence[Mapping[str, Any]]]]
 
 
 class Holders:
@@ -31,13 +32,13 @@ class Holders:
         self._looked_at = float("-inf")
         self._looking: asyncio.Task[None] | None = None
 
-    def look(self, ask: Callable[[str, float], Awaitable[Sequence[Mapping[str, Any]]]]) -> None:
+    def look(self, ask: _Ask) -> None:
         """Look in the background. ``ask`` runs a named statement with one argument, and returns its rows."""
         if time.monotonic() - self._looked_at >= _LOOK_SECONDS:
             self._looked_at = time.monotonic()
             self._looking = asyncio.create_task(self._look(ask))
 
-    async def _look(self, ask: Callable[[str, float], Awaitable[Sequence[Mapping[str, Any]]]]) -> None:
+    async def _look(self, ask: _Ask) -> None:
         with suppress(DatabaseError, TimeoutError):
             async with asyncio.timeout(_ASK_SECONDS):
                 rows = await ask("holder.all", _HELD_SECONDS_MIN)

@@ -10,8 +10,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
-__all__ = ["STATEMENTS", "for_mapped", "for_outbox", "for_partition", "load", "quoted_table"]
+__all__ = ["STATEMENTS", "column", "for_mapped", "for_outbox", "for_partition", "load", "quoted_table"]
 
 _NAME = re.compile(r"^-- name: ([a-z0-9_]+)[ \t]*$", re.MULTILINE)
 _IDENTIFIER = r'(?:[A-Za-z_][A-Za-z0-9_$]*|"(?:[^"\x00]|"")+")'
@@ -19,6 +20,14 @@ _TABLE = re.compile(rf"{_IDENTIFIER}(?:\.{_IDENTIFIER})?", re.ASCII)
 _PLACEHOLDER = re.compile(r"\bcompat_outbox\b")
 _MAPPED = re.compile(r"\bmapped_[a-z_]+\b")
 _PARTITION = re.compile(r"\b(?:parent|partition)_table\b")
+
+
+def column(values: list[Any]) -> list[Any]:
+    """Return the array for a column of ``unnest``, empty where all values are NULL, as many are for successes.
+
+    ``unnest`` pads a shorter array with NULLs. asyncpg looks at each element of an array.
+    """
+    return values if values.count(None) < len(values) else []
 
 
 def load(folder: Path) -> Mapping[str, str]:

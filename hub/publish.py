@@ -22,10 +22,10 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from db.errors import Busy, HeldBack, OutcomeUnknown, Refused, Unavailable
 from db.pool import Database, Row, Session
+from db.statements import column
 from event.event import Draft
 from hub.direct import DirectCommit, DirectPath
 from hub.options import PublishOptions
@@ -408,12 +408,12 @@ async def _store(
         [draft.topic for draft in drafts],
         [draft.key for draft in drafts],
         [draft.content_type for draft in drafts],
-        _given([_headers(draft) for draft in drafts]),
+        column([_headers(draft) for draft in drafts]),
         [draft.payload for draft in drafts],
         [draft.idempotency_key for draft in drafts],
-        _given(fingerprints),
+        column(fingerprints),
         wait,
-        _given(publishers),
+        column(publishers),
         *(() if direct is None else direct.terms),
     )
 
@@ -426,11 +426,6 @@ async def store_event(session: Session, tenant: str, draft: Draft) -> int:
     )  # fmt: skip
     number: int = rows[0]["event_id"]
     return number
-
-
-def _given(values: list[Any]) -> list[Any] | None:
-    """Return the values, or None where all are None: an array costs several times its elements."""
-    return values if any(values) else None
 
 
 def _headers(draft: Draft) -> str | None:

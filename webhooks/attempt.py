@@ -78,8 +78,7 @@ class Attempts:
             if error.reason != error.detail:
                 _log.info("attempt_failed", subscription=subscriber.public_id, kind=error.kind, reason=error.reason)
             return outcome_of_error(error, time.monotonic() - started)
-        is_success = 200 <= response.status < 300  # then nothing asks for a wait
-        return outcome_of_response(response, started_at, 0.0 if is_success else self._believed_seconds(subscriber))
+        return outcome_of_response(response, started_at, lambda: self._believed_seconds(subscriber))
 
     def _message(self, claims: Sequence[Claim], timestamp_seconds: int) -> tuple[list[tuple[str, str]], bytes]:
         subscriber, event = claims[0].subscriber, claims[0].event

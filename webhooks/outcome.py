@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ class Outcome(NamedTuple):
 
     ``kind`` is the class; ``status`` None when no status line came. ``retry_after_seconds`` is the wait that the
     receiver asked for, already capped. ``asked`` is its request in ``webhook-delivery``: "abort-message", "disable" or
-    None (WH-R10). ``detail`` is one safe line for the subscriber.
+    None. ``detail`` is one safe line for the subscriber.
     """
 
     kind: str
@@ -58,8 +59,10 @@ def _kind(status: int) -> str:
     return "client_error" if status < 500 else "server_error"
 
 
-def outcome_of_response(response: Response, now: datetime, retry_after_max: float) -> Outcome:
-    """Judge an answer. ``now`` is wall-clock time with a zone, for Retry-After dates (WH-R05, WH-R06)."""
+def outcome_of_response(response: Response, now: datetime, retry_after_max: Callable[[], float]) -> Outcome:
+    """Judge an answer. ``now`` is wall-clock time with a zone, for Retry-After dates. ``retry_after_max`` returns the
+    longest wait in seconds that is granted; it is asked after a failure only.
+    """
     status = response.status
     kind = _kind(status)
     if kind == "delivered" and not response.headers:
@@ -70,7 +73,7 @@ def outcome_of_response(response: Response, now: datetime, retry_after_max: floa
     wish = next(iter(response.values("webhook-delivery")), "").strip().lower()
     # abort-message says that a failed message need not come again, so it means nothing on a success.
     asked = wish if wish == "disable" or (wish == "abort-message" and kind != "delivered") else None
-    wait = None if kind == "delivered" else retry_after_seconds(response.values("retry-after"), now, retry_after_max)
+    wait = None if kind == "delivered" else retry_after_seconds(response.values("retry-after"), now, retry_after_max())
     detail = "redirects are not followed; register the new address" if kind == "redirect" else None
     return Outcome(
         kind, status, detail, wait, asked, response.address, response.connect_seconds, response.first_byte_seconds,

@@ -19,6 +19,7 @@ import structlog
 
 from db.errors import DatabaseError, Refused
 from db.pool import Database, Session
+from db.statements import column
 from runtime.pause import pause
 from webhooks.breaker import BreakerOptions, FailureStats, Turn, has_to_open
 from webhooks.condition import subscription_condition
@@ -294,26 +295,19 @@ async def write_results(
         [o.first_byte_seconds for o in outcomes],
         [o.total_seconds for o in outcomes],
         [o.address for o in outcomes],
-        _column([o.detail for o in outcomes]),
-        _column([json.dumps(dict(o.headers)) if o.headers else None for o in outcomes]),
-        _column([o.body for o in outcomes]),
-        _column([d.dead_kind for d in decisions]),
+        column([o.detail for o in outcomes]),
+        column([json.dumps(dict(o.headers)) if o.headers else None for o in outcomes]),
+        column([o.body for o in outcomes]),
+        column([d.dead_kind for d in decisions]),
         worker,
-        _column([d.dead_reason for d in decisions]),
+        column([d.dead_reason for d in decisions]),
         [r.failed for r in batch],
         breaker.attempts_max,
         breaker.window_seconds,
         list(incidents),
-        _column([r.age_seconds for r in batch]),
+        column([r.age_seconds for r in batch]),
     )
     return [FailureStats(**row) for row in rows]
-
-
-def _column(values: list[Any]) -> list[Any]:
-    """Return a column. ``unnest`` pads a shorter array with NULLs, so a column of NULLs, as for successes, is sent
-    empty.
-    """
-    return values if values.count(None) < len(values) else []
 
 
 def _with_trips(

@@ -13,7 +13,7 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 def judged(status: int, *headers: tuple[str, str], body: bytes = b"") -> Outcome:
     response = Response(status, headers, body, False, "192.0.2.1", 0.1, 0.2, 0.3)
-    return outcome_of_response(response, NOW, 3600.0)
+    return outcome_of_response(response, NOW, lambda: 3600.0)
 
 
 @pytest.mark.parametrize(

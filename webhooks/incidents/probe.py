@@ -78,4 +78,4 @@ async def send_probe(
         response = await outbound.send(Request("POST", target, headers, body, deadline_seconds, reuse=False))
     except OutboundError as error:
         return Probe(started_at, outcome_of_error(error, time.monotonic() - began), is_signed)
-    return Probe(started_at, outcome_of_response(response, started_at, 0.0), is_signed)
+    return Probe(started_at, outcome_of_response(response, started_at, lambda: 0.0), is_signed)
